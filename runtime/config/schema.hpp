@@ -1,0 +1,253 @@
+// Every setting of a run: name, default, unit and range. One struct per TOML table, plain and const after load.
+//
+// Kept in one file on purpose (longer than a header usually is here): it is the reference that `memopd-cluster config`
+// prints, and load.cpp's field table is checked against it. "" and 0 stand for "not set" only where a comment says so.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace memopd {
+
+/// [run] What this run is.
+struct RunConfig {
+  std::string name = "run";        ///< folder under `directory`; letters, digits, - _ .
+  std::string directory = "runs";  ///< where run folders are made; relative to the working directory
+  std::uint64_t seed = 0;          ///< root of every seed
+  std::string mode = "sync";       ///< "sync": lag 0
+  std::int32_t num_steps = 1;      ///< steps (collect + optimizer steps); >= 1
+  std::int32_t num_threads = 2;    ///< scheduler threads for actors that do not block; 1..256
+  std::int32_t step_timeout_s = 600;  ///< seconds without progress before the run ends naming who waits; >= 1
+};
+
+/// [[env]] An environment and how many actors and slots run it.
+struct EnvConfig {
+  std::string name;                   ///< registered name; required
+  std::int32_t num_actors = 1;        ///< >= 1
+  std::int32_t num_slots = 32;        ///< trajectories at a time, per actor; >= 1
+  std::int32_t num_objectives = 0;    ///< K of training tasks; 0 = the environment's choice
+  std::string tasks;                  ///< task file (JSONL); "" = the environment makes them
+  std::string scorer = "f1";          ///< "f1" | "em" | "mem1_train" | "mem1_eval": the reward
+  std::int32_t turn_timeout_ms = 30000;  ///< a reset, step or tool call that takes longer ends `timeout`; >= 1
+  std::int32_t num_retries = 1;       ///< repeats of a failed reset or tool call; 0..10
+  std::map<std::string, std::string> options;  ///< [env.options] of the environment itself; checked by it
+};
+
+/// [retriever] Search behind the environments' "retrieve" tool.
+struct RetrieverConfig {
+  std::string kind = "fts5";  ///< "fts5": SQLite full-text index, BM25
+  std::string corpus;         ///< JSONL {id, contents}; "" = the environment's own corpus
+  std::string index;          ///< index file to open instead; "" = build in memory
+  std::int32_t topk = 3;      ///< documents per query; 1..100
+};
+
+/// [protocol] How the context is rewritten and what the agent is shown (protocol.md section 1).
+struct ProtocolConfig {
+  std::string name = "mem1";
+  std::string chat_template = "chatml";  ///< "chatml" | "none"
+  std::string instructions = "default";  ///< text; "default" = the protocol's own, "" = none
+  std::string question = "{question}";   ///< template of the first user text
+  std::string observation = "\n\n<information>{hint}\n\n{documents}</information>\n\n";
+  std::string document = "Doc {k}(Title: {title}) {text}\n";
+  std::string hint = "[HINT]You have {n} turns left.[/HINT]";
+  std::string hint_last = "[HINT]You have 1 turn left. Give your final answer now.[/HINT]";
+  std::int32_t max_turns = 0;               ///< lowers the environment's limit; 0 = does not
+  std::int32_t max_observation_tokens = 1000;  ///< >= 8; longer ones are cut, the closing tag kept
+  std::int32_t max_prompt_tokens = 4096;    ///< a longer prompt ends the trajectory context_limit; >= 16
+  std::int32_t retry_invalid = 0;           ///< corrective observations per trajectory; 0..8
+};
+
+/// Shape of a decoder made from nothing; Hugging Face names.
+struct ModelShapeConfig {
+  std::string architecture = "qwen2";     ///< "qwen2" | "llama"
+  std::int32_t hidden_size = 96;          ///< >= 8
+  std::int32_t intermediate_size = 240;   ///< >= 8
+  std::int32_t num_hidden_layers = 3;     ///< >= 1
+  std::int32_t num_attention_heads = 4;   ///< divides hidden_size
+  std::int32_t num_key_value_heads = 4;   ///< divides num_attention_heads
+  double rope_theta = 10000.0;            ///< > 0
+  double rms_norm_eps = 1e-6;             ///< > 0
+  bool attention_bias = true;             ///< bias on q, k, v
+  bool tie_word_embeddings = true;
+  std::int32_t max_position_embeddings = 1024;  ///< tokens; >= 16
+  double embedding_std = 0.5;             ///< initialisation; > 0
+  double final_norm_weight = 0.2;         ///< initialisation; > 0
+  std::int32_t num_previous_token_heads = 3;  ///< heads of layer 0 that start out attending to t-1, t-2, ..; 0..heads
+};
+
+/// [student] The policy that samples and is trained.
+struct StudentConfig {
+  std::string model;                     ///< Hugging Face folder; required for launch, eval and rollout
+  std::string tokenizer;                 ///< folder; "" = model's
+  std::int32_t num_actors = 1;           ///< >= 1
+  std::int32_t max_sequences = 64;       ///< decoded at a time, per actor; >= 1
+  std::int32_t max_batch_tokens = 8192;  ///< prompt tokens prefilled at a time; >= 16
+  std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 16
+};
+
+/// [teacher] The frozen scorer.
+struct TeacherConfig {
+  std::string model;            ///< Hugging Face folder; "" = none (needs opd.coef = 0)
+  std::int32_t num_actors = 1;  ///< >= 1
+};
+
+/// [critic] The value model.
+struct CriticConfig {
+  std::string trunk = "shared";   ///< "shared": value head on the student's detached features; "own": own decoder
+  std::string model;              ///< trunk = "own": folder to start from; "" = the student's
+  double lr = 1e-3;               ///< > 0
+  double value_clip = 0.5;        ///< >= 0; 0 = off
+};
+
+/// [sampling] How training trajectories are sampled.
+struct SamplingConfig {
+  double temperature = 1.0;                ///< > 0 in training
+  double top_p = 1.0;                      ///< (0, 1]
+  std::int32_t top_k = 0;                  ///< >= 0; 0 = off
+  double min_p = 0.0;                      ///< [0, 1)
+  std::int32_t max_response_tokens = 256;  ///< >= 1
+  std::int32_t num_samples = 1;            ///< trajectories per task; >= 1
+  bool allow_cut = false;                  ///< train on top_p, top_k, min_p samples all the same
+};
+
+/// [pack] How invocations are packed.
+struct PackConfig {
+  std::int32_t max_tokens = 4096;        ///< unique tokens of one pack; >= 16
+  bool share_prefixes = true;
+  std::int32_t min_shared_tokens = 1;    ///< >= 1; shorter common prefixes are not shared
+  std::string teacher_flush = "size";    ///< "invocation" | "size" | "step": when a teacher pack is sent
+  std::int32_t teacher_pack_tokens = 1024;  ///< unique-token target of a teacher pack under "size"; >= 16
+};
+
+/// [reward]
+struct RewardConfig {
+  std::string scale = "mean";  ///< "mean" over objectives | "sum"
+};
+
+/// [ppo] Proximal policy optimisation over response tokens.
+struct PpoConfig {
+  double coef = 1.0;               ///< weight of the PPO loss; >= 0; 0 = distillation only
+  std::string estimator = "gae";
+  double gamma = 1.0;              ///< [0, 1]
+  double lambda = 1.0;             ///< [0, 1]
+  double clip = 0.2;               ///< (0, 1)
+  double dual_clip = 0.0;          ///< 0 = off, else > 1
+  double entropy_coef = 0.0;       ///< >= 0
+  bool whiten_advantages = true;   ///< once per step over its response tokens
+  std::string loss_mean = "token"; ///< "token" | "sequence"
+};
+
+/// [opd] On-policy distillation from the teacher's full distribution.
+struct OpdConfig {
+  double coef = 1.0;                        ///< weight of the divergence; >= 0; 0 = PPO only
+  std::string divergence = "forward_kl";    ///< "forward_kl" | "reverse_kl" | "jsd"
+  double beta = 0.5;                        ///< (0, 1); jsd only
+  double temperature = 1.0;                 ///< > 0, both sides
+  std::string state = "aligned";            ///< the state the teacher scores in
+  std::int32_t chunk_rows = 256;            ///< rows of logits alive at a time; >= 1
+};
+
+/// [optimizer] AdamW of the student (and of `memopd sft`).
+struct OptimizerConfig {
+  double lr = 1e-6;              ///< > 0
+  double beta1 = 0.9;            ///< [0, 1)
+  double beta2 = 0.999;          ///< [0, 1)
+  double eps = 1e-8;             ///< > 0
+  double weight_decay = 0.01;    ///< >= 0
+  double clip_grad_norm = 1.0;   ///< > 0
+  std::int32_t warmup_steps = 0; ///< optimizer steps; >= 0
+  std::string schedule = "constant";  ///< "constant" | "linear" | "cosine"
+  double min_lr_frac = 0.0;      ///< [0, 1]; where linear and cosine end
+};
+
+/// [learner] How a step is cut into optimizer steps.
+struct LearnerConfig {
+  std::int32_t tasks_per_step = 32;           ///< >= 1; trajectories = tasks x sampling.num_samples
+  std::int32_t mini_batch_trajectories = 8;   ///< of one optimizer step, over all ranks; >= 1
+  std::int32_t num_epochs = 1;                ///< >= 1
+  std::int32_t num_ranks = 1;                 ///< learner actors; >= 1
+  std::int32_t num_threads = 1;               ///< micro-batches computed at a time, per rank; >= 1
+};
+
+/// [sft] Supervised cold start from an expert's trajectories.
+struct SftConfig {
+  std::string output;                       ///< folder to write; required for `memopd sft`
+  std::string tokenizer;                    ///< folder to take the tokenizer from; "" = train one
+  std::int32_t vocab_size = 4096;           ///< of a tokenizer trained here; >= 300
+  std::string init;                         ///< folder to start from; "" = [sft.model] at random
+  std::int32_t num_steps = 500;             ///< optimizer steps; >= 1
+  std::int32_t batch_invocations = 16;      ///< >= 1
+  std::vector<std::int32_t> objectives = {1, 2, 2, 2, 3};  ///< K of the demonstrations, drawn uniformly
+  std::int32_t copy_warmup_steps = 0;       ///< optimizer steps on copying rows before; >= 0
+  std::int32_t copy_warmup_rows = 24;       ///< rows of one of them; >= 1
+  double copy_warmup_lr = 3e-3;             ///< > 0
+  double ema = 0.0;                         ///< [0, 1): decay of the averaged weights that are saved; 0 = off
+  std::int32_t probe_every = 0;             ///< optimizer steps between probes; 0 = none
+  std::int32_t probe_tasks = 50;            ///< >= 1
+  double probe_stop_f1 = 1.0;               ///< stop once a probe reaches it; [0, 1]
+  std::int32_t num_threads = 1;             ///< micro-batches at a time; >= 1
+  ModelShapeConfig model;                   ///< [sft.model]
+};
+
+/// [[eval.splits]] One set of tasks that is evaluated.
+struct EvalSplitConfig {
+  std::string name;                 ///< metric name in summary.json; required
+  std::string split;                ///< of the environment; required
+  std::int32_t num_objectives = 0;  ///< K; 0 = the environment's choice
+  std::int32_t num_tasks = 200;     ///< >= 1
+  bool at_intervals = true;         ///< false = at start and end only
+};
+
+/// [eval] Evaluation by the same env and student actors.
+struct EvalConfig {
+  std::vector<EvalSplitConfig> splits;
+  std::int32_t every = 0;                  ///< steps; 0 = at start and end only
+  std::int32_t interval_tasks = 0;         ///< tasks per split at intervals; 0 = all of them
+  bool teacher = false;                    ///< evaluate the teacher too, at start
+  double temperature = 0.0;                ///< >= 0; 0 = greedy
+  std::int32_t max_response_tokens = 256;  ///< >= 1
+};
+
+/// [checkpoint]
+struct CheckpointConfig {
+  std::int32_t every = 0;  ///< steps; 0 = at the end only
+  std::int32_t keep = 2;   ///< newest ones kept; >= 1
+};
+
+/// [ledger] Append-only record of every invocation.
+struct LedgerConfig {
+  bool enabled = true;
+};
+
+/// [alarms] Conditions that end a run or are shouted about.
+struct AlarmsConfig {
+  double max_rollout_gap = 0.1;         ///< mean |rollout - old log-prob| in nats, lag 0; > 0
+  std::int32_t max_skipped_updates = 3; ///< updates skipped in a row for non-finite gradients before the run ends; >= 1
+  std::int32_t max_empty_steps = 3;     ///< steps in a row without a trained trajectory before the run ends; >= 1
+};
+
+struct Config {
+  RunConfig run;
+  std::vector<EnvConfig> env;  ///< at least one
+  RetrieverConfig retriever;
+  ProtocolConfig protocol;
+  StudentConfig student;
+  TeacherConfig teacher;
+  CriticConfig critic;
+  SamplingConfig sampling;
+  PackConfig pack;
+  RewardConfig reward;
+  PpoConfig ppo;
+  OpdConfig opd;
+  SftConfig sft;
+  OptimizerConfig optimizer;
+  LearnerConfig learner;
+  EvalConfig eval;
+  CheckpointConfig checkpoint;
+  LedgerConfig ledger;
+  AlarmsConfig alarms;
+};
+
+}  // namespace memopd
