@@ -1,0 +1,108 @@
+// Generation for many requests at a time: continuous batching over preallocated key/value slots.
+//
+// A request's result is a function of (weights, prompt, sampling, stop strings): noise is philox(sampling.seed, token
+// index) and never depends on slot, batch or order. Numbers of a row may differ in the last bits with the batch around it.
+//
+// Sampling, at token t of the response, over the ids [0, scored_vocab) with logits z:
+//   p = softmax(z / temperature); top_k, then top_p, then min_p keep a set S of ids (each over the full p);
+//   the id is the first in id order whose cumulated mass of S exceeds u * mass(S), u = philox_uniform(seed, t).
+//   rollout_log_probs = log p(id), over the full softmax; log_kept_mass = log mass(S), only when something can be cut.
+//   Temperature 0: argmax, lowest id on ties, log-prob at temperature 1, log_kept_mass empty.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "policies/model/model_config.hpp"
+#include "runtime/base/expected.hpp"
+#include "runtime/data/invocation.hpp"
+#include "runtime/data/tensor.hpp"
+
+namespace memopd {
+
+class Tokenizer;
+
+struct EngineOptions {
+  std::int32_t max_sequences = 64;         ///< slots: sequences decoded at a time; >= 1
+  std::int32_t max_batch_tokens = 8192;    ///< prompt tokens prefilled by one step; >= 1; one longer prompt goes alone
+  std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 2
+  std::int32_t scored_vocab = 0;           ///< ids that may be sampled: [0, scored_vocab); 0 = the model's vocabulary
+};
+
+struct GenerateRequest {
+  std::uint64_t request_id = 0;                ///< unique among the requests that are not finished
+  std::vector<std::int32_t> prompt_token_ids;  ///< [P], P >= 1
+  Sampling sampling;
+  std::vector<std::string> stop_strings;  ///< matched on the bytes of the response; no empty string
+};
+
+struct GenerateResult {
+  std::uint64_t request_id = 0;
+  std::vector<std::int32_t> response_token_ids;  ///< [A], the token that completed a stop string or eos included
+  std::vector<float> rollout_log_probs;          ///< [A] nats
+  std::vector<float> log_kept_mass;              ///< [A] when top_p, top_k or min_p is on, else empty
+  std::vector<VersionRun> policy_versions;       ///< counts sum to A
+  FinishReason finish_reason = FinishReason::stop;
+  InvocationTimings timings;
+};
+
+/// Since creation, unless said otherwise.
+struct EngineCounters {
+  std::int64_t prefill_tokens = 0;
+  std::int64_t generated_tokens = 0;
+  std::int64_t finished_requests = 0;    ///< however they finished
+  std::int64_t aborted_requests = 0;     ///< by abort()
+  std::int64_t non_finite_requests = 0;  ///< ended `aborted` because their logits held a NaN or no finite value
+  std::int64_t weight_loads = 0;
+  std::int32_t num_active = 0;   ///< now, in slots
+  std::int32_t num_waiting = 0;  ///< now
+};
+
+/// Not thread-safe: one owner. Torch-free; memory for all slots is taken at creation.
+class Engine {
+ public:
+  /// @param tokenizer  gives the bytes of ids and an eos id; may be null when no request has stop strings
+  /// @error those of load_transformer
+  /// @error invalid_argument  an option outside its range, scored_vocab beyond the vocabulary
+  static Expected<std::unique_ptr<Engine>> create(const std::filesystem::path& model_folder,
+                                                  std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const EngineOptions& options);
+  ~Engine();
+
+  /// Queues a request; it is admitted in order of submission.
+  /// @error invalid_argument  empty prompt, an id outside the vocabulary, a sampling field outside its range, an empty
+  ///                          stop string, stop strings without a tokenizer
+  /// @error invocation_too_long  P + 1 > max_context_tokens
+  /// @error already_exists    a request of that id is not finished
+  Expected<void> submit(GenerateRequest request);
+
+  /// Gives a request up: its result, with the tokens so far and `aborted`, comes with the next step. Unknown ids: no effect.
+  void abort(std::uint64_t request_id);
+
+  /// Prefills what fits among the waiting, then decodes one token for every active sequence; returns what finished.
+  std::vector<GenerateResult> step();
+
+  /// No request waits, runs or has an uncollected result.
+  [[nodiscard]] bool is_idle() const;
+
+  /// Swaps the weights between steps. Nothing computed by older weights is kept; waiting requests use the new ones.
+  /// @error refused         a request is active: its cache belongs to the old weights
+  /// @error shape_mismatch  as load_weight_set; the old weights stay
+  Expected<void> load_weights(const WeightSet& weights);
+
+  [[nodiscard]] std::int64_t policy_version() const;       ///< 0 until the first load_weights
+  [[nodiscard]] std::int64_t lineage() const;              ///< 0 until the first load_weights
+  [[nodiscard]] std::uint64_t weight_fingerprint() const;  ///< of the weights in use, as weight_fingerprint(WeightSet)
+  [[nodiscard]] const ModelConfig& model_config() const;
+  [[nodiscard]] EngineCounters counters() const;
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace memopd
