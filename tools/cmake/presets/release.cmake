@@ -1,0 +1,3 @@
+# What users of the programs build: full optimisation; a warning of a newer compiler does not stop it.
+set(CMAKE_BUILD_TYPE Release CACHE STRING "")
+set(MEMOPD_WERROR OFF CACHE BOOL "")
