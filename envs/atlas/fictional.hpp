@@ -1,0 +1,60 @@
+// Fictional variants of a trajectory: every name of its task is replaced by an invented one, in all that the agent reads
+// and back in all that it asks, so that copying from the observation is the only way to an answer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "envs/atlas/world.hpp"
+#include "runtime/base/random.hpp"
+
+namespace memopd::atlas {
+
+/// Replaces whole names, longest first, in one pass: a replacement is never replaced again. A name is whole when neither
+/// neighbour is an ASCII letter, `'` or `-`. Immutable and thread-safe; O(text * names) at worst, no allocation per name.
+class NameReplacer {
+ public:
+  NameReplacer() = default;
+  explicit NameReplacer(std::vector<std::pair<std::string, std::string>> from_to);
+  [[nodiscard]] std::string replace(std::string_view text) const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> from_to_;  ///< longest `from` first
+};
+
+/// Both directions of one trajectory's names.
+struct NameMap {
+  NameReplacer to_fictional;
+  NameReplacer to_real;
+};
+
+/// Invents names out of the pieces of the world's own: words that several documents share and syllables of all names.
+/// Codes become `.xx`, lower-case names one or two lower-case words, others one or two capitalised words. Independent of any
+/// tokenizer. Immutable and thread-safe.
+class NameMaker {
+ public:
+  explicit NameMaker(const World& world);
+  static const NameMaker& builtin();  ///< over World::builtin()
+
+  /// A name of the kind of `like` that no subject, fact or template word has.
+  [[nodiscard]] std::string invent(std::string_view like, SplitMix& random) const;
+
+  /// Invented names, all different, for the subjects, countries and facts that `questions` are about. Questions whose
+  /// subject the world does not know keep their names.
+  [[nodiscard]] NameMap make_map(const World& world, const std::vector<Question>& questions, std::uint64_t seed) const;
+
+ private:
+  [[nodiscard]] std::string invent_capitalised(SplitMix& random) const;
+  [[nodiscard]] std::string invent_lower(SplitMix& random) const;
+
+  std::vector<std::string> shared_words_;  ///< capitalised, in several documents
+  std::vector<std::string> first_pieces_;  ///< capitalised first syllables
+  std::vector<std::string> next_pieces_;   ///< lower-case further syllables
+  std::unordered_set<std::string> taken_;  ///< lower case: names, facts, template words
+};
+
+}  // namespace memopd::atlas
