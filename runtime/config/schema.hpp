@@ -1,7 +1,7 @@
 // Every setting of a run: name, default, unit and range. One struct per TOML table, plain and const after load.
 //
 // Kept in one file on purpose (longer than a header usually is here): it is the reference that `memopd-cluster config`
-// prints, and load.cpp's field table is checked against it. "" and 0 stand for "not set" only where a comment says so.
+// prints, and the field table in tables.cpp is checked against it. "" and 0 stand for "not set" only where a comment says so.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,8 @@ struct RunConfig {
   std::int32_t num_steps = 1;      ///< steps (collect + optimizer steps); >= 1
   std::int32_t num_threads = 2;    ///< scheduler threads for actors that do not block; 1..256
   std::int32_t step_timeout_s = 600;  ///< seconds without progress before the run ends naming who waits; >= 1
+
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
 /// [[env]] An environment and how many actors and slots run it.
@@ -33,6 +35,8 @@ struct EnvConfig {
   std::int32_t turn_timeout_ms = 30000;  ///< a reset, step or tool call that takes longer ends `timeout`; >= 1
   std::int32_t num_retries = 1;       ///< repeats of a failed reset or tool call; 0..10
   std::map<std::string, std::string> options;  ///< [env.options] of the environment itself; checked by it
+
+  friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
 
 /// [retriever] Search behind the environments' "retrieve" tool.
@@ -41,6 +45,8 @@ struct RetrieverConfig {
   std::string corpus;         ///< JSONL {id, contents}; "" = the environment's own corpus
   std::string index;          ///< index file to open instead; "" = build in memory
   std::int32_t topk = 3;      ///< documents per query; 1..100
+
+  friend bool operator==(const RetrieverConfig&, const RetrieverConfig&) = default;
 };
 
 /// [protocol] How the context is rewritten and what the agent is shown (protocol.md section 1).
@@ -51,12 +57,15 @@ struct ProtocolConfig {
   std::string question = "{question}";   ///< template of the first user text
   std::string observation = "\n\n<information>{hint}\n\n{documents}</information>\n\n";
   std::string document = "Doc {k}(Title: {title}) {text}\n";
+  std::string separator;                 ///< between two documents
   std::string hint = "[HINT]You have {n} turns left.[/HINT]";
   std::string hint_last = "[HINT]You have 1 turn left. Give your final answer now.[/HINT]";
   std::int32_t max_turns = 0;               ///< lowers the environment's limit; 0 = does not
   std::int32_t max_observation_tokens = 1000;  ///< >= 8; longer ones are cut, the closing tag kept
   std::int32_t max_prompt_tokens = 4096;    ///< a longer prompt ends the trajectory context_limit; >= 16
   std::int32_t retry_invalid = 0;           ///< corrective observations per trajectory; 0..8
+
+  friend bool operator==(const ProtocolConfig&, const ProtocolConfig&) = default;
 };
 
 /// Shape of a decoder made from nothing; Hugging Face names.
@@ -75,6 +84,8 @@ struct ModelShapeConfig {
   double embedding_std = 0.5;             ///< initialisation; > 0
   double final_norm_weight = 0.2;         ///< initialisation; > 0
   std::int32_t num_previous_token_heads = 3;  ///< heads of layer 0 that start out attending to t-1, t-2, ..; 0..heads
+
+  friend bool operator==(const ModelShapeConfig&, const ModelShapeConfig&) = default;
 };
 
 /// [student] The policy that samples and is trained.
@@ -85,12 +96,16 @@ struct StudentConfig {
   std::int32_t max_sequences = 64;       ///< decoded at a time, per actor; >= 1
   std::int32_t max_batch_tokens = 8192;  ///< prompt tokens prefilled at a time; >= 16
   std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 16
+
+  friend bool operator==(const StudentConfig&, const StudentConfig&) = default;
 };
 
 /// [teacher] The frozen scorer.
 struct TeacherConfig {
   std::string model;            ///< Hugging Face folder; "" = none (needs opd.coef = 0)
   std::int32_t num_actors = 1;  ///< >= 1
+
+  friend bool operator==(const TeacherConfig&, const TeacherConfig&) = default;
 };
 
 /// [critic] The value model.
@@ -99,6 +114,8 @@ struct CriticConfig {
   std::string model;              ///< trunk = "own": folder to start from; "" = the student's
   double lr = 1e-3;               ///< > 0
   double value_clip = 0.5;        ///< >= 0; 0 = off
+
+  friend bool operator==(const CriticConfig&, const CriticConfig&) = default;
 };
 
 /// [sampling] How training trajectories are sampled.
@@ -110,6 +127,8 @@ struct SamplingConfig {
   std::int32_t max_response_tokens = 256;  ///< >= 1
   std::int32_t num_samples = 1;            ///< trajectories per task; >= 1
   bool allow_cut = false;                  ///< train on top_p, top_k, min_p samples all the same
+
+  friend bool operator==(const SamplingConfig&, const SamplingConfig&) = default;
 };
 
 /// [pack] How invocations are packed.
@@ -119,11 +138,15 @@ struct PackConfig {
   std::int32_t min_shared_tokens = 1;    ///< >= 1; shorter common prefixes are not shared
   std::string teacher_flush = "size";    ///< "invocation" | "size" | "step": when a teacher pack is sent
   std::int32_t teacher_pack_tokens = 1024;  ///< unique-token target of a teacher pack under "size"; >= 16
+
+  friend bool operator==(const PackConfig&, const PackConfig&) = default;
 };
 
 /// [reward]
 struct RewardConfig {
   std::string scale = "mean";  ///< "mean" over objectives | "sum"
+
+  friend bool operator==(const RewardConfig&, const RewardConfig&) = default;
 };
 
 /// [ppo] Proximal policy optimisation over response tokens.
@@ -137,6 +160,8 @@ struct PpoConfig {
   double entropy_coef = 0.0;       ///< >= 0
   bool whiten_advantages = true;   ///< once per step over its response tokens
   std::string loss_mean = "token"; ///< "token" | "sequence"
+
+  friend bool operator==(const PpoConfig&, const PpoConfig&) = default;
 };
 
 /// [opd] On-policy distillation from the teacher's full distribution.
@@ -147,6 +172,8 @@ struct OpdConfig {
   double temperature = 1.0;                 ///< > 0, both sides
   std::string state = "aligned";            ///< the state the teacher scores in
   std::int32_t chunk_rows = 256;            ///< rows of logits alive at a time; >= 1
+
+  friend bool operator==(const OpdConfig&, const OpdConfig&) = default;
 };
 
 /// [optimizer] AdamW of the student (and of `memopd sft`).
@@ -160,6 +187,8 @@ struct OptimizerConfig {
   std::int32_t warmup_steps = 0; ///< optimizer steps; >= 0
   std::string schedule = "constant";  ///< "constant" | "linear" | "cosine"
   double min_lr_frac = 0.0;      ///< [0, 1]; where linear and cosine end
+
+  friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
 /// [learner] How a step is cut into optimizer steps.
@@ -169,6 +198,8 @@ struct LearnerConfig {
   std::int32_t num_epochs = 1;                ///< >= 1
   std::int32_t num_ranks = 1;                 ///< learner actors; >= 1
   std::int32_t num_threads = 1;               ///< micro-batches computed at a time, per rank; >= 1
+
+  friend bool operator==(const LearnerConfig&, const LearnerConfig&) = default;
 };
 
 /// [sft] Supervised cold start from an expert's trajectories.
@@ -189,6 +220,8 @@ struct SftConfig {
   double probe_stop_f1 = 1.0;               ///< stop once a probe reaches it; [0, 1]
   std::int32_t num_threads = 1;             ///< micro-batches at a time; >= 1
   ModelShapeConfig model;                   ///< [sft.model]
+
+  friend bool operator==(const SftConfig&, const SftConfig&) = default;
 };
 
 /// [[eval.splits]] One set of tasks that is evaluated.
@@ -198,6 +231,8 @@ struct EvalSplitConfig {
   std::int32_t num_objectives = 0;  ///< K; 0 = the environment's choice
   std::int32_t num_tasks = 200;     ///< >= 1
   bool at_intervals = true;         ///< false = at start and end only
+
+  friend bool operator==(const EvalSplitConfig&, const EvalSplitConfig&) = default;
 };
 
 /// [eval] Evaluation by the same env and student actors.
@@ -208,17 +243,23 @@ struct EvalConfig {
   bool teacher = false;                    ///< evaluate the teacher too, at start
   double temperature = 0.0;                ///< >= 0; 0 = greedy
   std::int32_t max_response_tokens = 256;  ///< >= 1
+
+  friend bool operator==(const EvalConfig&, const EvalConfig&) = default;
 };
 
 /// [checkpoint]
 struct CheckpointConfig {
   std::int32_t every = 0;  ///< steps; 0 = at the end only
   std::int32_t keep = 2;   ///< newest ones kept; >= 1
+
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
 /// [ledger] Append-only record of every invocation.
 struct LedgerConfig {
   bool enabled = true;
+
+  friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
 };
 
 /// [alarms] Conditions that end a run or are shouted about.
@@ -226,6 +267,16 @@ struct AlarmsConfig {
   double max_rollout_gap = 0.1;         ///< mean |rollout - old log-prob| in nats, lag 0; > 0
   std::int32_t max_skipped_updates = 3; ///< updates skipped in a row for non-finite gradients before the run ends; >= 1
   std::int32_t max_empty_steps = 3;     ///< steps in a row without a trained trajectory before the run ends; >= 1
+
+  friend bool operator==(const AlarmsConfig&, const AlarmsConfig&) = default;
+};
+
+/// Where each setting that was given came from: "launch.toml:12:5" or "--set", by full name ("opd.beta", "env.0.name").
+/// A setting that is not here has its default. Never part of a comparison.
+struct SettingOrigins {
+  std::map<std::string, std::string> by_name;
+
+  friend bool operator==(const SettingOrigins&, const SettingOrigins&) { return true; }
 };
 
 struct Config {
@@ -248,6 +299,9 @@ struct Config {
   CheckpointConfig checkpoint;
   LedgerConfig ledger;
   AlarmsConfig alarms;
+  SettingOrigins origins;
+
+  friend bool operator==(const Config&, const Config&) = default;
 };
 
 }  // namespace memopd

@@ -1,0 +1,45 @@
+// The text view of the ledger: one JSON line per trajectory, for people and scripts. Never read back by a run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/base/expected.hpp"
+#include "runtime/data/trajectory.hpp"
+
+namespace memopd {
+
+/// The text of one invocation, as the caller decoded it.
+struct CallText {
+  std::string prompt;
+  std::string response;
+};
+
+/// One JSON object without line break: trajectory_id, attempt, task_id, env, status, answer, rewards, metrics, and
+/// calls[{prompt, response, prompt_tokens, response_tokens, finish_reason, reward}]. Bytes that are not UTF-8 show as U+FFFD.
+/// @error invalid_argument  as many texts as invocations are needed
+[[nodiscard]] Expected<std::string> trajectory_line(const Trajectory& trajectory, std::span<const CallText> calls);
+
+/// Appends to `folder`/<split>-<step>.jsonl. Thread-safe.
+class TrajectoryTextWriter {
+ public:
+  /// @error io_error
+  [[nodiscard]] static Expected<std::unique_ptr<TrajectoryTextWriter>> create(const std::filesystem::path& folder);
+  ~TrajectoryTextWriter();
+  TrajectoryTextWriter(const TrajectoryTextWriter&) = delete;
+  TrajectoryTextWriter& operator=(const TrajectoryTextWriter&) = delete;
+
+  /// Writes and flushes one line.
+  /// @error invalid_argument, io_error
+  Expected<void> append(const Trajectory& trajectory, std::span<const CallText> calls);
+
+ private:
+  struct State;
+  explicit TrajectoryTextWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace memopd
