@@ -1,194 +1,23 @@
 // read_value: the decoding half of codec.hpp. Each function returns false at the first problem; the reader keeps it.
 #pragma once
 
-#include <array>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <map>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
+#include "runtime/wire/codec_read_container.hpp"
+#include "runtime/wire/codec_read_fields.hpp"
 #include "runtime/wire/codec_write.hpp"
 #include "runtime/wire/fields.hpp"
 #include "runtime/wire/wire_reader.hpp"
 
 namespace memopd::detail {
 
-template <class T>
-bool read_value(WireReader& reader, T& value);
-
-template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
-
 bool read_ranged_int(WireReader& reader, std::int64_t low, std::int64_t high, std::int64_t& value);
 bool read_ranged_uint(WireReader& reader, std::uint64_t high, std::uint64_t& value);
-/// A bin of whole elements; checks that `size` (if not npos) elements came.
-bool read_bin(WireReader& reader, std::size_t element_bytes, std::size_t expected_elements,
-              std::span<const std::byte>& bytes);
-bool read_exact_array(WireReader& reader, std::size_t expected);
-
-inline constexpr std::size_t kAnyCount = static_cast<std::size_t>(-1);
-
-template <class T>
-bool read_container(WireReader& reader, std::vector<T>& values) {
-  values.clear();
-  if constexpr (is_bin_element<T>) {
-    std::span<const std::byte> bytes;
-    if (!read_bin(reader, sizeof(T), kAnyCount, bytes)) {
-      return false;
-    }
-    values.resize(bytes.size() / sizeof(T));
-    if (!bytes.empty()) {
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-    }
-    return true;
-  } else {
-    std::size_t count = 0;
-    if (!reader.read_array(count)) {
-      return false;
-    }
-    if constexpr (std::is_arithmetic_v<T>) {
-      values.reserve(count);  // at most 8 bytes for each byte of input
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!read_value(reader, values.emplace_back())) {
-        reader.add_context("[" + std::to_string(i) + "]");
-        return false;
-      }
-    }
-    return true;
-  }
-}
-
-template <class T, std::size_t N>
-bool read_container(WireReader& reader, std::array<T, N>& values) {
-  if constexpr (is_bin_element<T>) {
-    std::span<const std::byte> bytes;
-    if (!read_bin(reader, sizeof(T), N, bytes)) {
-      return false;
-    }
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return true;
-  } else {
-    if (!read_exact_array(reader, N)) {
-      return false;
-    }
-    for (T& value : values) {
-      if (!read_value(reader, value)) {
-        return false;
-      }
-    }
-    return true;
-  }
-}
-
-template <class T>
-bool read_container(WireReader& reader, std::map<std::string, T>& values) {
-  values.clear();
-  std::size_t count = 0;
-  if (!reader.read_map(count)) {
-    return false;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string_view key;
-    T value{};
-    if (!reader.read_string(key)) {
-      return false;
-    }
-    if (!read_value(reader, value)) {
-      reader.add_context("[\"" + std::string(key) + "\"]");
-      return false;
-    }
-    if (!values.emplace(std::string(key), std::move(value)).second) {
-      return reader.fail(ErrorCode::parse_error, "key \"" + std::string(key) + "\" appears twice");
-    }
-  }
-  return true;
-}
-
-template <class T>
-bool read_container(WireReader& reader, std::optional<T>& value) {
-  if (reader.take_nil()) {
-    value.reset();
-    return true;
-  }
-  return read_value(reader, value.emplace());
-}
-
-/// Which field a key names, and which fields came.
-struct FieldMatch {
-  WireReader& reader;
-  std::string_view key;
-  std::uint64_t& seen;
-  std::size_t index = 0;
-  bool is_known = false;
-
-  template <class Field>
-  void operator()(std::string_view name, Field& field) {
-    const std::uint64_t bit = std::uint64_t{1} << index++;
-    if (is_known || name != key) {
-      return;
-    }
-    is_known = true;
-    if ((seen & bit) != 0) {
-      reader.fail(ErrorCode::parse_error, "key \"" + std::string(name) + "\" appears twice");
-      return;
-    }
-    seen |= bit;
-    if (!read_value(reader, field)) {
-      reader.add_context("." + std::string(name));
-    }
-  }
-};
-
-struct MissingFields {
-  WireReader& reader;
-  std::uint64_t seen;
-  std::size_t index = 0;
-
-  template <class Field>
-  void operator()(std::string_view name, Field&) {
-    const bool came = (seen & (std::uint64_t{1} << index++)) != 0;
-    if (!came && !is_optional<Field> && !reader.has_failed()) {
-      reader.fail(ErrorCode::bad_schema, "missing key \"" + std::string(name) + "\"");
-    }
-  }
-};
-
-template <HasFields T>
-bool read_fields(WireReader& reader, T& value) {
-  std::size_t count = 0;
-  if (!reader.read_map(count)) {
-    return false;
-  }
-  std::uint64_t seen = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string_view key;
-    if (!reader.read_string(key)) {
-      return false;
-    }
-    FieldMatch match{reader, key, seen};
-    memopd_visit_fields(value, match);
-    if (!match.is_known) {
-      reader.skip();
-    }
-    if (reader.has_failed()) {
-      return false;
-    }
-  }
-  memopd_visit_fields(value, MissingFields{reader, seen});
-  return !reader.has_failed();
-}
 
 template <class T>
 bool read_integer(WireReader& reader, T& value) {

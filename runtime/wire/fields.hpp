@@ -21,15 +21,17 @@
   macro(first) __VA_OPT__(MEMOPD_FOR_EACH_AGAIN MEMOPD_PARENS(macro, __VA_ARGS__))
 #define MEMOPD_FOR_EACH_AGAIN() MEMOPD_FOR_EACH_STEP
 
+#define MEMOPD_COUNT_FIELD(field) +1
 #define MEMOPD_VISIT_FIELD(field) memopd_visitor(::std::string_view(#field), memopd_self.field);
 
 /// Calls `visitor(name, field)` for each field in order, by argument-dependent lookup of memopd_visit_fields.
-#define MEMOPD_FIELDS(Type, ...)                                                        \
-  template <class MemopdSelf, class MemopdVisitor>                                      \
-  requires ::std::is_same_v<::std::remove_const_t<MemopdSelf>, Type>                    \
-  constexpr void memopd_visit_fields([[maybe_unused]] MemopdSelf& memopd_self,          \
-                                     [[maybe_unused]] MemopdVisitor&& memopd_visitor) { \
-    MEMOPD_FOR_EACH(MEMOPD_VISIT_FIELD __VA_OPT__(, ) __VA_ARGS__)                      \
+#define MEMOPD_FIELDS(Type, ...)                                                                                \
+  template <class MemopdSelf, class MemopdVisitor>                                                              \
+  requires ::std::is_same_v<::std::remove_const_t<MemopdSelf>, Type>                                            \
+  constexpr void memopd_visit_fields([[maybe_unused]] MemopdSelf& memopd_self,                                  \
+                                     [[maybe_unused]] MemopdVisitor&& memopd_visitor) {                         \
+    static_assert(0 MEMOPD_FOR_EACH(MEMOPD_COUNT_FIELD __VA_OPT__(, ) __VA_ARGS__) <= 64, "at most 64 fields"); \
+    MEMOPD_FOR_EACH(MEMOPD_VISIT_FIELD __VA_OPT__(, ) __VA_ARGS__)                                              \
   }
 
 #define MEMOPD_ENUM(Type, last) \

@@ -35,6 +35,8 @@ class WireReader {
   /// False if bytes are left (parse_error).
   bool expect_end();
 
+  /// Bytes consumed.
+  [[nodiscard]] std::size_t position() const { return position_; }
   [[nodiscard]] bool has_failed() const { return failed_; }
   /// Valid after a read returned false.
   [[nodiscard]] Error error() const;
