@@ -29,6 +29,10 @@ PrefixTree::Place PrefixTree::find(const IdSequence& ids) const {
     while (depth < limit && node.source[depth] == ids[depth]) {
       ++depth;
     }
+    if (depth < node.end && node.has_children) {
+      // The tail of a split stays shared among the children: it too must be long enough.
+      depth = std::min(depth, node.end - min_shared_tokens_);
+    }
     if (depth - place.matched < min_shared_tokens_) {
       break;
     }

@@ -45,7 +45,7 @@ struct PrefixNode {
 
 class PrefixTree {
  public:
-  /// @param min_shared_tokens  >= 1; a node is entered only if that many of its ids agree
+  /// @param min_shared_tokens  >= 1; no run that several sequences share is shorter
   PrefixTree(bool share_prefixes, std::int32_t min_shared_tokens)
       : share_prefixes_(share_prefixes), min_shared_tokens_(min_shared_tokens) {}
 
