@@ -2,7 +2,8 @@
 #   One library per folder. Without SOURCES it is header-only. OBJECT keeps static registrations alive when linked.
 # memopd_add_executable(NAME SOURCES .. DEPENDS ..)
 # memopd_add_test(NAME SOURCES .. DEPENDS .. [LABELS ..] [TIMEOUT seconds])
-#   A Catch2 program whose main is compiled once; ctest runs it without the tests tagged [slow], [gpu].
+#   A Catch2 program whose main is compiled once; ctest runs it without the tests tagged [slow], [gpu], and
+#   `ctest -C slow` runs the [slow] ones too.
 #   A test that links LibTorch, however far down, carries the label `torch`; the others form the target `torch_free_tests`.
 # Tests that belong to the source tree find it through the macro MEMOPD_SOURCE_DIR.
 
@@ -69,6 +70,8 @@ function(memopd_add_test name)
     set(ARG_TIMEOUT 180)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[gpu]" CONFIGURATIONS slow WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(${name}_slow PROPERTIES TIMEOUT 1800)
   memopd_links(memopd_torch uses_torch "${ARG_DEPENDS}")
   if(uses_torch)
     list(APPEND ARG_LABELS torch)
@@ -76,6 +79,6 @@ function(memopd_add_test name)
     add_dependencies(torch_free_tests ${name})
   endif()
   if(ARG_LABELS)
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+    set_tests_properties(${name} ${name}_slow PROPERTIES LABELS "${ARG_LABELS}")
   endif()
 endfunction()
