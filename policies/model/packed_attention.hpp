@@ -14,14 +14,17 @@
 
 namespace memopd {
 
+/// Which kernels run: the best the processor has (AVX2 with FMA), or those that run anywhere.
+enum class AttentionPath { automatic, portable };
+
 /// softmax(scale * q k^T) v over the visible rows, with autograd (first derivatives) when grad mode is on.
 /// @param q      [T, H, Dh] float32 or float64, CPU; any strides (no copy when the last is 1)
 /// @param k, v   [T, Hkv, Dh], dtype of q
 /// @param scale  usually 1 / sqrt(Dh)
 /// @return  [T, H, Dh], contiguous
-/// Thread-safe. Runs on at::parallel_for. Shapes that disagree are our own bug (MEMOPD_CHECK): configuration and
+/// Thread-safe. Runs on at::parallel_for: threads across blocks, in backward across key/value heads. Shapes that disagree are our own bug (MEMOPD_CHECK): configuration and
 /// checkpoint are checked where they are read.
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PackedTensors& pack,
-                            double scale);
+                            double scale, AttentionPath path = AttentionPath::automatic);
 
 }  // namespace memopd

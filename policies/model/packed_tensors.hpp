@@ -24,7 +24,7 @@ struct AttentionBlock {
 
 /// Who sees whom, cut into blocks of at most kMaxBlockRows rows. Blocks are in row order and cover [0, T).
 struct AttentionPlan {
-  static constexpr std::int32_t kMaxBlockRows = 64;
+  static constexpr std::int32_t kMaxBlockRows = 48;
 
   std::int32_t num_tokens = 0;         ///< T
   std::vector<std::int32_t> kv_index;  ///< [K] rows

@@ -1,0 +1,315 @@
+#include "policies/model/attention_kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace memopd::detail {
+namespace {
+
+// Every function here is inlined into the entry points at the end, each of which is compiled for its own target.
+#define MEMOPD_INLINE [[gnu::always_inline]] inline
+
+template <class T>
+struct Simd;
+template <>
+struct Simd<float> {
+  typedef float Vector __attribute__((vector_size(kVectorBytes)));
+  typedef float Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
+  typedef std::int32_t Integers __attribute__((vector_size(kVectorBytes)));
+  static constexpr Integers kLaneIndex = {0, 1, 2, 3, 4, 5, 6, 7};
+};
+template <>
+struct Simd<double> {
+  typedef double Vector __attribute__((vector_size(kVectorBytes)));
+  typedef double Unaligned __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
+  typedef std::int64_t Integers __attribute__((vector_size(kVectorBytes)));
+  static constexpr Integers kLaneIndex = {0, 1, 2, 3};
+};
+
+template <class T>
+MEMOPD_INLINE const typename Simd<T>::Unaligned& vector_at(const T* data) {
+  return *reinterpret_cast<const typename Simd<T>::Unaligned*>(data);
+}
+template <class T>
+MEMOPD_INLINE typename Simd<T>::Unaligned& vector_at(T* data) {
+  return *reinterpret_cast<typename Simd<T>::Unaligned*>(data);
+}
+
+/// exp for x <= 0 (or NaN), in place. Cody-Waite reduction and the polynomial of Cephes expf: error below 2 ulp; below
+/// -87, where the result would be subnormal, 0.
+MEMOPD_INLINE void exp_in_place(Simd<float>::Vector& x) {
+  using Integers = Simd<float>::Integers;
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to the nearest integer, held in the low bits
+  const auto is_zero = x < -87.0F;
+  const Simd<float>::Vector y = is_zero ? x - x : x;
+  const Simd<float>::Vector shifted = y * 1.44269504088896341F + kRound;
+  const Simd<float>::Vector n = shifted - kRound;
+  const Simd<float>::Vector r = (y - n * 0.693359375F) - n * -2.12194440e-4F;
+  Simd<float>::Vector p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r + 1.0F;
+  const Integers power = (__builtin_bit_cast(Integers, shifted) << 23) + (127 << 23);
+  x = is_zero ? Simd<float>::Vector{} : p * __builtin_bit_cast(Simd<float>::Vector, power);
+}
+
+MEMOPD_INLINE void exp_in_place(Simd<double>::Vector& x) {
+  for (std::ptrdiff_t lane = 0; lane < kLanes<double>; ++lane) {
+    x[lane] = std::exp(x[lane]);
+  }
+}
+
+/// c[r] (+)= sum_l a(r, l) * b(l) for R rows and N vectors; a and b give an element and a row.
+template <class T, int R, int N, class Weight, class Row>
+MEMOPD_INLINE void multiply_tile(std::ptrdiff_t begin, std::ptrdiff_t end, const Weight& a, const Row& b,
+                                 const std::array<T*, 4>& c, bool adds) {
+  using Vector = typename Simd<T>::Vector;
+  Vector sum[R][N];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      sum[r][n] = adds ? Vector(vector_at(c[static_cast<std::size_t>(r)] + n * kLanes<T>)) : Vector{};
+    }
+  }
+  for (std::ptrdiff_t l = begin; l < end; ++l) {
+    const T* row = b(l);
+    Vector column[N];
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      column[n] = vector_at(row + n * kLanes<T>);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const T weight = a(r, l);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        sum[r][n] += weight * column[n];
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      vector_at(c[static_cast<std::size_t>(r)] + n * kLanes<T>) = sum[r][n];
+    }
+  }
+}
+
+/// Vectors to take next of `remaining`: 3 keep all registers busy, 4 are better taken as 2 and 2 than as 3 and 1.
+MEMOPD_INLINE std::ptrdiff_t chunk_of(std::ptrdiff_t remaining) {
+  return remaining == 4 ? 2 : std::min<std::ptrdiff_t>(remaining, 3);
+}
+
+template <class T, int R>
+MEMOPD_INLINE void score_rows(const ScoreTask<T>& task, std::ptrdiff_t key) {
+  std::array<const T*, 4> rows{};
+  std::array<T*, 4> out{};
+  for (int r = 0; r < R; ++r) {
+    rows[static_cast<std::size_t>(r)] = task.rows + task.index[key + r] * task.row_stride;
+  }
+  const auto weight = [&](int r, std::ptrdiff_t d) { return rows[static_cast<std::size_t>(r)][d]; };
+  // Whole vectors of lanes before the key's own row see nothing of it.
+  std::ptrdiff_t lane = std::max<std::ptrdiff_t>(0, key - task.num_chain) / kLanes<T> * kLanes<T>;
+  while (lane < task.num_lanes) {
+    for (int r = 0; r < R; ++r) {
+      out[static_cast<std::size_t>(r)] = task.out + (key + r) * task.num_lanes + lane;
+    }
+    const auto row = [&](std::ptrdiff_t d) { return task.columns + d * task.num_lanes + lane; };
+    const std::ptrdiff_t chunk = chunk_of((task.num_lanes - lane) / kLanes<T>);
+    if (chunk == 3) {
+      multiply_tile<T, R, 3>(0, task.depth, weight, row, out, false);
+    } else if (chunk == 2) {
+      multiply_tile<T, R, 2>(0, task.depth, weight, row, out, false);
+    } else {
+      multiply_tile<T, R, 1>(0, task.depth, weight, row, out, false);
+    }
+    lane += chunk * kLanes<T>;
+  }
+}
+
+template <class T>
+MEMOPD_INLINE void scores_of(const ScoreTask<T>& task) {
+  std::ptrdiff_t key = 0;
+  for (; key + 4 <= task.num_keys; key += 4) {
+    score_rows<T, 4>(task, key);
+  }
+  for (; key < task.num_keys; ++key) {
+    score_rows<T, 1>(task, key);
+  }
+}
+
+/// Rows [first, first + R), columns of one chunk, l in [begin, end).
+template <class T, int R>
+MEMOPD_INLINE void mix_tile(const MixTask<T>& task, std::ptrdiff_t first, std::ptrdiff_t begin, std::ptrdiff_t end,
+                            bool adds) {
+  const T* weights = task.weights + first * task.weight_row;
+  const auto weight = [&](int r, std::ptrdiff_t l) { return weights[r * task.weight_row + l * task.weight_step]; };
+  std::array<T*, 4> out{};
+  std::ptrdiff_t column = 0;
+  while (column < task.width) {
+    for (int r = 0; r < R; ++r) {
+      out[static_cast<std::size_t>(r)] = task.out + task.out_index[first + r] * task.out_stride + column;
+    }
+    const auto row = [&](std::ptrdiff_t l) { return task.in + task.in_index[l] * task.in_stride + column; };
+    const std::ptrdiff_t chunk = chunk_of((task.width - column) / kLanes<T>);
+    if (chunk == 3) {
+      multiply_tile<T, R, 3>(begin, end, weight, row, out, adds);
+    } else if (chunk == 2) {
+      multiply_tile<T, R, 2>(begin, end, weight, row, out, adds);
+    } else {
+      multiply_tile<T, R, 1>(begin, end, weight, row, out, adds);
+    }
+    column += chunk * kLanes<T>;
+  }
+}
+
+template <class T>
+MEMOPD_INLINE std::ptrdiff_t mix_begin(const MixTask<T>& task, std::ptrdiff_t row) {
+  return std::max<std::ptrdiff_t>(0, row - task.begin_offset);
+}
+template <class T>
+MEMOPD_INLINE std::ptrdiff_t mix_end(const MixTask<T>& task, std::ptrdiff_t row) {
+  return std::min(task.end, row + 1 + task.end_offset);
+}
+
+/// Four rows go together where all of them take part; what only some do is added row by row, in order of l.
+template <class T>
+MEMOPD_INLINE void mix_of(const MixTask<T>& task) {
+  std::ptrdiff_t row = 0;
+  for (; row + 4 <= task.num_rows; row += 4) {
+    const std::ptrdiff_t begin = mix_begin(task, row + 3);
+    const std::ptrdiff_t end = mix_end(task, row);
+    if (begin >= end) {
+      break;
+    }
+    bool adds = task.adds;
+    if (mix_begin(task, row) < begin) {
+      for (std::ptrdiff_t r = row; r < row + 4; ++r) {
+        mix_tile<T, 1>(task, r, mix_begin(task, r), begin, task.adds);
+      }
+      adds = true;
+    }
+    mix_tile<T, 4>(task, row, begin, end, adds);
+    for (std::ptrdiff_t r = row + 1; r < row + 4 && mix_end(task, r) > end; ++r) {
+      mix_tile<T, 1>(task, r, end, mix_end(task, r), true);
+    }
+  }
+  for (; row < task.num_rows; ++row) {
+    mix_tile<T, 1>(task, row, mix_begin(task, row), mix_end(task, row), task.adds);
+  }
+}
+
+/// Keys that at least one lane of the vector at `lane` sees.
+MEMOPD_INLINE std::ptrdiff_t num_keys_seen(std::ptrdiff_t num_keys, std::ptrdiff_t num_chain, std::ptrdiff_t lane,
+                                           std::ptrdiff_t lanes) {
+  return std::min(num_keys, num_chain + lane + lanes);
+}
+
+/// Lanes of the vector at `lane` that do not see `key` get `value`.
+template <class T>
+MEMOPD_INLINE void mask_lanes(typename Simd<T>::Vector& x, std::ptrdiff_t own_key, std::ptrdiff_t lane, T value) {
+  const auto first_seeing =
+      static_cast<typename std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>>(own_key - lane);
+  x = Simd<T>::kLaneIndex < first_seeing ? typename Simd<T>::Vector{} + value : x;
+}
+
+template <class T>
+MEMOPD_INLINE void softmax_of(const SoftmaxTask<T>& task) {
+  using Vector = typename Simd<T>::Vector;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  for (std::ptrdiff_t lane = 0; lane < task.num_lanes; lane += kLanes<T>) {
+    const std::ptrdiff_t num_keys = num_keys_seen(task.num_keys, task.num_chain, lane, kLanes<T>);
+    const std::ptrdiff_t num_full = std::min(num_keys, task.num_chain + lane + 1);  // seen by every lane
+    T* scores = task.scores + lane;
+    Vector shift = Vector{} - kInfinity;
+    if (task.finds_shift) {
+      for (std::ptrdiff_t key = 0; key < num_keys; ++key) {
+        Vector x = vector_at(scores + key * task.num_lanes);
+        if (key >= num_full) {
+          mask_lanes<T>(x, key - task.num_chain, lane, -kInfinity);
+        }
+        shift = x > shift ? x : shift;
+      }
+      vector_at(task.shift + lane) = shift;
+    } else {
+      shift = vector_at(task.shift + lane);
+    }
+    Vector sum{};
+    for (std::ptrdiff_t key = 0; key < num_keys; ++key) {
+      Vector x = vector_at(scores + key * task.num_lanes) - shift;
+      exp_in_place(x);
+      if (key >= num_full) {
+        mask_lanes<T>(x, key - task.num_chain, lane, T{0});
+      }
+      sum += x;
+      vector_at(scores + key * task.num_lanes) = x;
+    }
+    if (task.finds_shift) {
+      vector_at(task.sum + lane) = sum;
+    }
+  }
+}
+
+template <class T>
+MEMOPD_INLINE void softmax_gradient_of(const SoftmaxGradientTask<T>& task) {
+  using Vector = typename Simd<T>::Vector;
+  for (std::ptrdiff_t lane = 0; lane < task.num_lanes; lane += kLanes<T>) {
+    const std::ptrdiff_t num_keys = num_keys_seen(task.num_keys, task.num_chain, lane, kLanes<T>);
+    const Vector mean = vector_at(task.mean + lane);
+    for (std::ptrdiff_t key = 0; key < num_keys; ++key) {
+      const std::ptrdiff_t at = key * task.num_lanes + lane;
+      const Vector gradient = vector_at(task.gradients + at);
+      vector_at(task.gradients + at) = vector_at(task.probabilities + at) * (gradient - mean) * task.scale;
+    }
+  }
+}
+
+#define MEMOPD_ENTRY_POINTS(suffix, ...)                                                      \
+  template <class T>                                                                          \
+  __VA_ARGS__ void scores_##suffix(const ScoreTask<T>& task) {                                \
+    scores_of(task);                                                                          \
+  }                                                                                           \
+  template <class T>                                                                          \
+  __VA_ARGS__ void softmax_##suffix(const SoftmaxTask<T>& task) {                             \
+    softmax_of(task);                                                                         \
+  }                                                                                           \
+  template <class T>                                                                          \
+  __VA_ARGS__ void softmax_gradient_##suffix(const SoftmaxGradientTask<T>& task) {            \
+    softmax_gradient_of(task);                                                                \
+  }                                                                                           \
+  template <class T>                                                                          \
+  __VA_ARGS__ void mix_##suffix(const MixTask<T>& task) {                                     \
+    mix_of(task);                                                                             \
+  }                                                                                           \
+  template <class T>                                                                          \
+  constexpr AttentionKernels<T> kKernels_##suffix = {scores_##suffix<T>, softmax_##suffix<T>, \
+                                                     softmax_gradient_##suffix<T>, mix_##suffix<T>};
+
+MEMOPD_ENTRY_POINTS(portable, [[gnu::noinline]])
+#if defined(__x86_64__)
+MEMOPD_ENTRY_POINTS(avx2, [[gnu::noinline, gnu::target("avx2,fma")]])
+#endif
+
+}  // namespace
+
+template <class T>
+const AttentionKernels<T>& attention_kernels(bool portable) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_avx2 && !portable) {
+    return kKernels_avx2<T>;
+  }
+#endif
+  return kKernels_portable<T>;
+}
+
+template const AttentionKernels<float>& attention_kernels<float>(bool portable);
+template const AttentionKernels<double>& attention_kernels<double>(bool portable);
+
+}  // namespace memopd::detail
