@@ -1,7 +1,7 @@
 // DeterministicCluster: the same actors on one thread, in virtual time, with injected loss, delay, duplicates and death.
 //
 // Two clusters with the same seed, hook and calls do the same in the same order. Messages of one pair stay in order under
-// any delay. Time passes only in run_for, run_until_idle, advance and while a Future waits; nothing ever sleeps.
+// any delay. Time passes only in run_for, advance and while a Future waits; nothing ever sleeps.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,7 @@ struct DeterministicOptions {
   FaultHook faults;  ///< empty: none
 };
 
-class DeterministicCluster : public Cluster {
+class DeterministicCluster : public virtual Cluster {
  public:
   /// Handles everything that is due now; no time passes. @return messages handled
   virtual std::size_t run() = 0;

@@ -33,8 +33,13 @@ template <class R, Message M, class Call>
       reply(to_answer<typename R::value_type>(call(request)));
     } else {
       using Value = typename R::value_type;
+      const R later = call(request);
+      if (!later.state()) {
+        reply({{}, Error{ErrorCode::refused, "the handler returned a Later that was moved from"}});
+        return;
+      }
       // The message stays alive with its answer, so that continuations may refer to it.
-      call(request).state()->attach([reply = std::move(reply), message](Expected<Value> result) mutable {
+      later.state()->attach([reply = std::move(reply), message](Expected<Value> result) mutable {
         reply(to_answer<Value>(std::move(result)));
       });
     }

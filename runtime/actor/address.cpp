@@ -1,0 +1,194 @@
+#include "runtime/actor/detail/address.hpp"
+
+namespace memopd::detail {
+namespace {
+
+double age_ms(std::chrono::nanoseconds since, std::chrono::nanoseconds now) {
+  return std::chrono::duration<double, std::milli>(now - since).count();
+}
+
+Down make_down(const Address& address, std::string reason, bool is_failure) {
+  return {address.info().name, std::move(reason), is_failure};
+}
+
+/// Puts the notice into the mailbox of the watcher.
+void notify(const std::shared_ptr<Address>& watcher, std::uint64_t id, Down down) {
+  Envelope envelope;
+  envelope.kind = EnvelopeKind::down;
+  envelope.id = id;
+  envelope.down = std::move(down);
+  watcher->executor().enqueue(watcher, std::move(envelope), {});
+}
+
+}  // namespace
+
+void TrafficLog::count(const std::string& to, std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  Count& count = counts_[to];
+  ++count.num_messages;
+  count.size_bytes += static_cast<std::int64_t>(size_bytes);
+}
+
+void TrafficLog::append_to(const std::string& from, std::vector<EdgeStatus>& edges) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [to, count] : counts_) {
+    edges.push_back({from, to, count.num_messages, count.size_bytes});
+  }
+}
+
+ReplySlot::~ReplySlot() {
+  if (is_answered_.load()) {
+    return;
+  }
+  answer({{},
+          target_->is_alive() ? Error{ErrorCode::refused, "request to " + target_->info().name + " was dropped"}
+                              : target_->down_error()});
+}
+
+void ReplySlot::answer(Answer answer) {
+  if (!is_answered_.exchange(true)) {
+    target_->executor().carry_answer(target_->info().name, std::move(sink_), id_, std::move(answer));
+  }
+}
+
+void Address::deliver(std::uint64_t id, Answer answer) {
+  if (!is_alive()) {
+    return;
+  }
+  Envelope envelope;
+  envelope.kind = EnvelopeKind::answer;
+  envelope.id = id;
+  envelope.answer = std::move(answer);
+  executor_.enqueue(shared_from_this(), std::move(envelope), {});
+}
+
+Expected<void> Address::admit() {
+  if (!is_alive()) {
+    return unexpected(down_error());
+  }
+  if (depth_.fetch_add(1, std::memory_order_relaxed) >= info_.max_mailbox) {
+    leave_mailbox();
+    return unexpected(ErrorCode::overloaded,
+                      "mailbox of " + info_.name + " is full: " + std::to_string(info_.max_mailbox) + " messages wait");
+  }
+  return {};
+}
+
+bool Address::is_alive() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == ActorState::starting || state_ == ActorState::running;
+}
+
+Error Address::down_error() const {
+  const std::lock_guard lock(mutex_);
+  return {ErrorCode::target_down, info_.name + " is down: " + reason_};
+}
+
+void Address::set_running() {
+  const std::lock_guard lock(mutex_);
+  state_ = ActorState::running;
+}
+
+std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>> Address::set_ended(bool is_failure,
+                                                                                   std::string reason) {
+  std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>> alive;
+  const std::lock_guard lock(mutex_);
+  state_ = is_failure ? ActorState::failed : ActorState::ended;
+  reason_ = std::move(reason);
+  pending_asks_.clear();
+  for (auto& [weak, id] : std::exchange(watchers_, {})) {
+    if (auto watcher = weak.lock()) {
+      alive.emplace_back(std::move(watcher), id);
+    }
+  }
+  return alive;
+}
+
+void Address::add_watcher(const std::shared_ptr<Address>& watcher, std::uint64_t id) {
+  Down down;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == ActorState::starting || state_ == ActorState::running) {
+      watchers_.emplace_back(watcher, id);
+      return;
+    }
+    down = make_down(*this, reason_, state_ == ActorState::failed);
+  }
+  notify(watcher, id, std::move(down));
+}
+
+void Address::request_stop(std::string_view reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stop_requested_.load()) {
+      stop_reason_ = reason;
+    }
+  }
+  stop_requested_.store(true);
+}
+
+std::string Address::stop_reason() const {
+  const std::lock_guard lock(mutex_);
+  return stop_reason_;
+}
+
+void Address::begin_call(const MessageType& type, std::chrono::nanoseconds now) {
+  call_since_ns_.store(now.count(), std::memory_order_relaxed);
+  call_type_.store(&type, std::memory_order_release);
+}
+
+void Address::end_call() {
+  call_type_.store(nullptr, std::memory_order_release);
+  num_handled_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Address::begin_ask(std::uint64_t id, const std::string& target, const MessageType& type,
+                        std::chrono::nanoseconds now) {
+  const std::lock_guard lock(mutex_);
+  pending_asks_.emplace(id, PendingAsk{target, type.name.name, now});
+}
+
+void Address::end_ask(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  pending_asks_.erase(id);
+}
+
+ActorStatus Address::status(std::chrono::nanoseconds now) const {
+  ActorStatus status;
+  status.name = info_.name;
+  status.group = info_.group;
+  status.type = info_.type;
+  status.rank = info_.rank;
+  status.is_blocking = info_.is_blocking;
+  status.max_mailbox = info_.max_mailbox;
+  status.num_handled = num_handled_.load(std::memory_order_relaxed);
+  if (const MessageType* const type = call_type_.load(std::memory_order_acquire); type != nullptr) {
+    status.current_call = type->name.name;
+    status.current_call_age_ms = age_ms(std::chrono::nanoseconds(call_since_ns_.load(std::memory_order_relaxed)), now);
+  }
+  const std::lock_guard lock(mutex_);
+  const bool is_over = state_ == ActorState::ended || state_ == ActorState::failed;
+  status.state = !is_over && stop_requested_.load() ? ActorState::stopping : state_;
+  status.reason = reason_;
+  status.mailbox_depth = is_over ? 0 : depth_.load(std::memory_order_relaxed);
+  status.num_pending_asks = static_cast<std::int64_t>(pending_asks_.size());
+  if (!pending_asks_.empty()) {
+    const PendingAsk& oldest = pending_asks_.begin()->second;
+    status.waits_for = oldest.target;
+    status.waits_for_message = oldest.message;
+    status.waits_for_age_ms = age_ms(oldest.since, now);
+  }
+  return status;
+}
+
+void Address::set_route(std::shared_ptr<Route> route) {
+  const std::lock_guard lock(mutex_);
+  route_.swap(route);
+}
+
+std::shared_ptr<Route> Address::route() const {
+  const std::lock_guard lock(mutex_);
+  return route_;
+}
+
+}  // namespace memopd::detail
