@@ -15,7 +15,7 @@ namespace memopd {
 struct RunConfig {
   std::string name = "run";        ///< folder under `directory`; letters, digits, - _ .
   std::string directory = "runs";  ///< where run folders are made; relative to the working directory
-  std::uint64_t seed = 0;          ///< root of every seed
+  std::uint64_t seed = 0;          ///< root of every seed; below 2^63
   std::string mode = "sync";       ///< "sync": lag 0
   std::int32_t num_steps = 1;      ///< steps (collect + optimizer steps); >= 1
   std::int32_t num_threads = 2;    ///< scheduler threads for actors that do not block; 1..256
