@@ -13,12 +13,12 @@ namespace memopd {
 
 /// [run] What this run is.
 struct RunConfig {
-  std::string name = "run";        ///< folder under `directory`; letters, digits, - _ .
-  std::string directory = "runs";  ///< where run folders are made; relative to the working directory
-  std::uint64_t seed = 0;          ///< root of every seed; below 2^63
-  std::string mode = "sync";       ///< "sync": lag 0
-  std::int32_t num_steps = 1;      ///< steps (collect + optimizer steps); >= 1
-  std::int32_t num_threads = 2;    ///< scheduler threads for actors that do not block; 1..256
+  std::string name = "run";           ///< folder under `directory`; letters, digits, - _ .
+  std::string directory = "runs";     ///< where run folders are made; relative to the working directory
+  std::uint64_t seed = 0;             ///< root of every seed; below 2^63
+  std::string mode = "sync";          ///< "sync": lag 0
+  std::int32_t num_steps = 1;         ///< steps (collect + optimizer steps); >= 1
+  std::int32_t num_threads = 2;       ///< scheduler threads for actors that do not block; 1..256
   std::int32_t step_timeout_s = 600;  ///< seconds without progress before the run ends naming who waits; >= 1
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
@@ -26,15 +26,15 @@ struct RunConfig {
 
 /// [[env]] An environment and how many actors and slots run it.
 struct EnvConfig {
-  std::string name;                   ///< registered name; required
-  std::int32_t num_actors = 1;        ///< >= 1
-  std::int32_t num_slots = 32;        ///< trajectories at a time, per actor; >= 1
-  std::int32_t num_objectives = 0;    ///< K of training tasks; 0 = the environment's choice
-  std::string tasks;                  ///< task file (JSONL); "" = the environment makes them
-  std::string scorer = "f1";          ///< "f1" | "em" | "mem1_train" | "mem1_eval": the reward
-  std::int32_t turn_timeout_ms = 30000;  ///< a reset, step or tool call that takes longer ends `timeout`; >= 1
-  std::int32_t num_retries = 1;       ///< repeats of a failed reset or tool call; 0..10
-  std::map<std::string, std::string> options;  ///< [env.options] of the environment itself; checked by it
+  std::string name{};                            ///< registered name; required
+  std::int32_t num_actors = 1;                   ///< >= 1
+  std::int32_t num_slots = 32;                   ///< trajectories at a time, per actor; >= 1
+  std::int32_t num_objectives = 0;               ///< K of training tasks; 0 = the environment's choice
+  std::string tasks{};                           ///< task file (JSONL); "" = the environment makes them
+  std::string scorer = "f1";                     ///< "f1" | "em" | "mem1_train" | "mem1_eval": the reward
+  std::int32_t turn_timeout_ms = 30000;          ///< a reset, step or tool call that takes longer ends `timeout`; >= 1
+  std::int32_t num_retries = 1;                  ///< repeats of a failed reset or tool call; 0..10
+  std::map<std::string, std::string> options{};  ///< [env.options] of the environment itself; checked by it
 
   friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
@@ -42,8 +42,8 @@ struct EnvConfig {
 /// [retriever] Search behind the environments' "retrieve" tool.
 struct RetrieverConfig {
   std::string kind = "fts5";  ///< "fts5": SQLite full-text index, BM25
-  std::string corpus;         ///< JSONL {id, contents}; "" = the environment's own corpus
-  std::string index;          ///< index file to open instead; "" = build in memory
+  std::string corpus{};       ///< JSONL {id, contents}; "" = the environment's own corpus
+  std::string index{};        ///< index file to open instead; "" = build in memory
   std::int32_t topk = 3;      ///< documents per query; 1..100
 
   friend bool operator==(const RetrieverConfig&, const RetrieverConfig&) = default;
@@ -57,44 +57,44 @@ struct ProtocolConfig {
   std::string question = "{question}";   ///< template of the first user text
   std::string observation = "\n\n<information>{hint}\n\n{documents}</information>\n\n";
   std::string document = "Doc {k}(Title: {title}) {text}\n";
-  std::string separator;                 ///< between two documents
+  std::string separator{};  ///< between two documents
   std::string hint = "[HINT]You have {n} turns left.[/HINT]";
   std::string hint_last = "[HINT]You have 1 turn left. Give your final answer now.[/HINT]";
-  std::int32_t max_turns = 0;               ///< lowers the environment's limit; 0 = does not
+  std::int32_t max_turns = 0;                  ///< lowers the environment's limit; 0 = does not
   std::int32_t max_observation_tokens = 1000;  ///< >= 8; longer ones are cut, the closing tag kept
-  std::int32_t max_prompt_tokens = 4096;    ///< a longer prompt ends the trajectory context_limit; >= 16
-  std::int32_t retry_invalid = 0;           ///< corrective observations per trajectory; 0..8
+  std::int32_t max_prompt_tokens = 4096;       ///< a longer prompt ends the trajectory context_limit; >= 16
+  std::int32_t retry_invalid = 0;              ///< corrective observations per trajectory; 0..8
 
   friend bool operator==(const ProtocolConfig&, const ProtocolConfig&) = default;
 };
 
 /// Shape of a decoder made from nothing; Hugging Face names.
 struct ModelShapeConfig {
-  std::string architecture = "qwen2";     ///< "qwen2" | "llama"
-  std::int32_t hidden_size = 96;          ///< >= 8
-  std::int32_t intermediate_size = 240;   ///< >= 8
-  std::int32_t num_hidden_layers = 3;     ///< >= 1
-  std::int32_t num_attention_heads = 4;   ///< divides hidden_size
-  std::int32_t num_key_value_heads = 4;   ///< divides num_attention_heads
-  double rope_theta = 10000.0;            ///< > 0
-  double rms_norm_eps = 1e-6;             ///< > 0
-  bool attention_bias = true;             ///< bias on q, k, v
+  std::string architecture = "qwen2";    ///< "qwen2" | "llama"
+  std::int32_t hidden_size = 96;         ///< >= 8
+  std::int32_t intermediate_size = 240;  ///< >= 8
+  std::int32_t num_hidden_layers = 3;    ///< >= 1
+  std::int32_t num_attention_heads = 4;  ///< divides hidden_size
+  std::int32_t num_key_value_heads = 4;  ///< divides num_attention_heads
+  double rope_theta = 10000.0;           ///< > 0
+  double rms_norm_eps = 1e-6;            ///< > 0
+  bool attention_bias = true;            ///< bias on q, k, v
   bool tie_word_embeddings = true;
   std::int32_t max_position_embeddings = 1024;  ///< tokens; >= 16
-  double embedding_std = 0.5;             ///< initialisation; > 0
-  double final_norm_weight = 0.2;         ///< initialisation; > 0
-  std::int32_t num_previous_token_heads = 3;  ///< heads of layer 0 that start out attending to t-1, t-2, ..; 0..heads
+  double embedding_std = 0.5;                   ///< initialisation; > 0
+  double final_norm_weight = 0.2;               ///< initialisation; > 0
+  std::int32_t num_previous_token_heads = 3;    ///< heads of layer 0 that start out attending to t-1, t-2, ..; 0..heads
 
   friend bool operator==(const ModelShapeConfig&, const ModelShapeConfig&) = default;
 };
 
 /// [student] The policy that samples and is trained.
 struct StudentConfig {
-  std::string model;                     ///< Hugging Face folder; required for launch, eval and rollout
-  std::string tokenizer;                 ///< folder; "" = model's
-  std::int32_t num_actors = 1;           ///< >= 1
-  std::int32_t max_sequences = 64;       ///< decoded at a time, per actor; >= 1
-  std::int32_t max_batch_tokens = 8192;  ///< prompt tokens prefilled at a time; >= 16
+  std::string model{};                     ///< Hugging Face folder; required for launch, eval and rollout
+  std::string tokenizer{};                 ///< folder; "" = model's
+  std::int32_t num_actors = 1;             ///< >= 1
+  std::int32_t max_sequences = 64;         ///< decoded at a time, per actor; >= 1
+  std::int32_t max_batch_tokens = 8192;    ///< prompt tokens prefilled at a time; >= 16
   std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 16
 
   friend bool operator==(const StudentConfig&, const StudentConfig&) = default;
@@ -102,7 +102,7 @@ struct StudentConfig {
 
 /// [teacher] The frozen scorer.
 struct TeacherConfig {
-  std::string model;            ///< Hugging Face folder; "" = none (needs opd.coef = 0)
+  std::string model{};          ///< Hugging Face folder; "" = none (needs opd.coef = 0)
   std::int32_t num_actors = 1;  ///< >= 1
 
   friend bool operator==(const TeacherConfig&, const TeacherConfig&) = default;
@@ -110,10 +110,10 @@ struct TeacherConfig {
 
 /// [critic] The value model.
 struct CriticConfig {
-  std::string trunk = "shared";   ///< "shared": value head on the student's detached features; "own": own decoder
-  std::string model;              ///< trunk = "own": folder to start from; "" = the student's
-  double lr = 1e-3;               ///< > 0
-  double value_clip = 0.5;        ///< >= 0; 0 = off
+  std::string trunk = "shared";  ///< "shared": value head on the student's detached features; "own": own decoder
+  std::string model{};           ///< trunk = "own": folder to start from; "" = the student's
+  double lr = 1e-3;              ///< > 0
+  double value_clip = 0.5;       ///< >= 0; 0 = off
 
   friend bool operator==(const CriticConfig&, const CriticConfig&) = default;
 };
@@ -133,10 +133,10 @@ struct SamplingConfig {
 
 /// [pack] How invocations are packed.
 struct PackConfig {
-  std::int32_t max_tokens = 4096;        ///< unique tokens of one pack; >= 16
+  std::int32_t max_tokens = 4096;  ///< unique tokens of one pack; >= 16
   bool share_prefixes = true;
-  std::int32_t min_shared_tokens = 1;    ///< >= 1; shorter common prefixes are not shared
-  std::string teacher_flush = "size";    ///< "invocation" | "size" | "step": when a teacher pack is sent
+  std::int32_t min_shared_tokens = 1;       ///< >= 1; shorter common prefixes are not shared
+  std::string teacher_flush = "size";       ///< "invocation" | "size" | "step": when a teacher pack is sent
   std::int32_t teacher_pack_tokens = 1024;  ///< unique-token target of a teacher pack under "size"; >= 16
 
   friend bool operator==(const PackConfig&, const PackConfig&) = default;
@@ -151,83 +151,83 @@ struct RewardConfig {
 
 /// [ppo] Proximal policy optimisation over response tokens.
 struct PpoConfig {
-  double coef = 1.0;               ///< weight of the PPO loss; >= 0; 0 = distillation only
+  double coef = 1.0;  ///< weight of the PPO loss; >= 0; 0 = distillation only
   std::string estimator = "gae";
-  double gamma = 1.0;              ///< [0, 1]
-  double lambda = 1.0;             ///< [0, 1]
-  double clip = 0.2;               ///< (0, 1)
-  double dual_clip = 0.0;          ///< 0 = off, else > 1
-  double entropy_coef = 0.0;       ///< >= 0
-  bool whiten_advantages = true;   ///< once per step over its response tokens
-  std::string loss_mean = "token"; ///< "token" | "sequence"
+  double gamma = 1.0;               ///< [0, 1]
+  double lambda = 1.0;              ///< [0, 1]
+  double clip = 0.2;                ///< (0, 1)
+  double dual_clip = 0.0;           ///< 0 = off, else > 1
+  double entropy_coef = 0.0;        ///< >= 0
+  bool whiten_advantages = true;    ///< once per step over its response tokens
+  std::string loss_mean = "token";  ///< "token" | "sequence"
 
   friend bool operator==(const PpoConfig&, const PpoConfig&) = default;
 };
 
 /// [opd] On-policy distillation from the teacher's full distribution.
 struct OpdConfig {
-  double coef = 1.0;                        ///< weight of the divergence; >= 0; 0 = PPO only
-  std::string divergence = "forward_kl";    ///< "forward_kl" | "reverse_kl" | "jsd"
-  double beta = 0.5;                        ///< (0, 1); jsd only
-  double temperature = 1.0;                 ///< > 0, both sides
-  std::string state = "aligned";            ///< the state the teacher scores in
-  std::int32_t chunk_rows = 256;            ///< rows of logits alive at a time; >= 1
+  double coef = 1.0;                      ///< weight of the divergence; >= 0; 0 = PPO only
+  std::string divergence = "forward_kl";  ///< "forward_kl" | "reverse_kl" | "jsd"
+  double beta = 0.5;                      ///< (0, 1); jsd only
+  double temperature = 1.0;               ///< > 0, both sides
+  std::string state = "aligned";          ///< the state the teacher scores in
+  std::int32_t chunk_rows = 256;          ///< rows of logits alive at a time; >= 1
 
   friend bool operator==(const OpdConfig&, const OpdConfig&) = default;
 };
 
 /// [optimizer] AdamW of the student (and of `memopd sft`).
 struct OptimizerConfig {
-  double lr = 1e-6;              ///< > 0
-  double beta1 = 0.9;            ///< [0, 1)
-  double beta2 = 0.999;          ///< [0, 1)
-  double eps = 1e-8;             ///< > 0
-  double weight_decay = 0.01;    ///< >= 0
-  double clip_grad_norm = 1.0;   ///< > 0
-  std::int32_t warmup_steps = 0; ///< optimizer steps; >= 0
+  double lr = 1e-6;                   ///< > 0
+  double beta1 = 0.9;                 ///< [0, 1)
+  double beta2 = 0.999;               ///< [0, 1)
+  double eps = 1e-8;                  ///< > 0
+  double weight_decay = 0.01;         ///< >= 0
+  double clip_grad_norm = 1.0;        ///< > 0
+  std::int32_t warmup_steps = 0;      ///< optimizer steps; >= 0
   std::string schedule = "constant";  ///< "constant" | "linear" | "cosine"
-  double min_lr_frac = 0.0;      ///< [0, 1]; where linear and cosine end
+  double min_lr_frac = 0.0;           ///< [0, 1]; where linear and cosine end
 
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
 /// [learner] How a step is cut into optimizer steps.
 struct LearnerConfig {
-  std::int32_t tasks_per_step = 32;           ///< >= 1; trajectories = tasks x sampling.num_samples
-  std::int32_t mini_batch_trajectories = 8;   ///< of one optimizer step, over all ranks; >= 1
-  std::int32_t num_epochs = 1;                ///< >= 1
-  std::int32_t num_ranks = 1;                 ///< learner actors; >= 1
-  std::int32_t num_threads = 1;               ///< micro-batches computed at a time, per rank; >= 1
+  std::int32_t tasks_per_step = 32;          ///< >= 1; trajectories = tasks x sampling.num_samples
+  std::int32_t mini_batch_trajectories = 8;  ///< of one optimizer step, over all ranks; >= 1
+  std::int32_t num_epochs = 1;               ///< >= 1
+  std::int32_t num_ranks = 1;                ///< learner actors; >= 1
+  std::int32_t num_threads = 1;              ///< micro-batches computed at a time, per rank; >= 1
 
   friend bool operator==(const LearnerConfig&, const LearnerConfig&) = default;
 };
 
 /// [sft] Supervised cold start from an expert's trajectories.
 struct SftConfig {
-  std::string output;                       ///< folder to write; required for `memopd sft`
-  std::string tokenizer;                    ///< folder to take the tokenizer from; "" = train one
-  std::int32_t vocab_size = 4096;           ///< of a tokenizer trained here; >= 300
-  std::string init;                         ///< folder to start from; "" = [sft.model] at random
-  std::int32_t num_steps = 500;             ///< optimizer steps; >= 1
-  std::int32_t batch_invocations = 16;      ///< >= 1
+  std::string output{};                                    ///< folder to write; required for `memopd sft`
+  std::string tokenizer{};                                 ///< folder to take the tokenizer from; "" = train one
+  std::int32_t vocab_size = 4096;                          ///< of a tokenizer trained here; >= 300
+  std::string init{};                                      ///< folder to start from; "" = [sft.model] at random
+  std::int32_t num_steps = 500;                            ///< optimizer steps; >= 1
+  std::int32_t batch_invocations = 16;                     ///< >= 1
   std::vector<std::int32_t> objectives = {1, 2, 2, 2, 3};  ///< K of the demonstrations, drawn uniformly
-  std::int32_t copy_warmup_steps = 0;       ///< optimizer steps on copying rows before; >= 0
-  std::int32_t copy_warmup_rows = 24;       ///< rows of one of them; >= 1
-  double copy_warmup_lr = 3e-3;             ///< > 0
-  double ema = 0.0;                         ///< [0, 1): decay of the averaged weights that are saved; 0 = off
-  std::int32_t probe_every = 0;             ///< optimizer steps between probes; 0 = none
-  std::int32_t probe_tasks = 50;            ///< >= 1
-  double probe_stop_f1 = 1.0;               ///< stop once a probe reaches it; [0, 1]
-  std::int32_t num_threads = 1;             ///< micro-batches at a time; >= 1
-  ModelShapeConfig model;                   ///< [sft.model]
+  std::int32_t copy_warmup_steps = 0;                      ///< optimizer steps on copying rows before; >= 0
+  std::int32_t copy_warmup_rows = 24;                      ///< rows of one of them; >= 1
+  double copy_warmup_lr = 3e-3;                            ///< > 0
+  double ema = 0.0;               ///< [0, 1): decay of the averaged weights that are saved; 0 = off
+  std::int32_t probe_every = 0;   ///< optimizer steps between probes; 0 = none
+  std::int32_t probe_tasks = 50;  ///< >= 1
+  double probe_stop_f1 = 1.0;     ///< stop once a probe reaches it; [0, 1]
+  std::int32_t num_threads = 1;   ///< micro-batches at a time; >= 1
+  ModelShapeConfig model{};       ///< [sft.model]
 
   friend bool operator==(const SftConfig&, const SftConfig&) = default;
 };
 
 /// [[eval.splits]] One set of tasks that is evaluated.
 struct EvalSplitConfig {
-  std::string name;                 ///< metric name in summary.json; required
-  std::string split;                ///< of the environment; required
+  std::string name{};               ///< metric name in summary.json; required
+  std::string split{};              ///< of the environment; required
   std::int32_t num_objectives = 0;  ///< K; 0 = the environment's choice
   std::int32_t num_tasks = 200;     ///< >= 1
   bool at_intervals = true;         ///< false = at start and end only
@@ -237,7 +237,7 @@ struct EvalSplitConfig {
 
 /// [eval] Evaluation by the same env and student actors.
 struct EvalConfig {
-  std::vector<EvalSplitConfig> splits;
+  std::vector<EvalSplitConfig> splits{};
   std::int32_t every = 0;                  ///< steps; 0 = at start and end only
   std::int32_t interval_tasks = 0;         ///< tasks per split at intervals; 0 = all of them
   bool teacher = false;                    ///< evaluate the teacher too, at start
@@ -264,9 +264,10 @@ struct LedgerConfig {
 
 /// [alarms] Conditions that end a run or are shouted about.
 struct AlarmsConfig {
-  double max_rollout_gap = 0.1;         ///< mean |rollout - old log-prob| in nats, lag 0; > 0
-  std::int32_t max_skipped_updates = 3; ///< updates skipped in a row for non-finite gradients before the run ends; >= 1
-  std::int32_t max_empty_steps = 3;     ///< steps in a row without a trained trajectory before the run ends; >= 1
+  double max_rollout_gap = 0.1;  ///< mean |rollout - old log-prob| in nats, lag 0; > 0
+  std::int32_t max_skipped_updates =
+      3;                             ///< updates skipped in a row for non-finite gradients before the run ends; >= 1
+  std::int32_t max_empty_steps = 3;  ///< steps in a row without a trained trajectory before the run ends; >= 1
 
   friend bool operator==(const AlarmsConfig&, const AlarmsConfig&) = default;
 };
@@ -274,32 +275,32 @@ struct AlarmsConfig {
 /// Where each setting that was given came from: "launch.toml:12:5" or "--set", by full name ("opd.beta", "env.0.name").
 /// A setting that is not here has its default. Never part of a comparison.
 struct SettingOrigins {
-  std::map<std::string, std::string> by_name;
+  std::map<std::string, std::string> by_name{};
 
   friend bool operator==(const SettingOrigins&, const SettingOrigins&) { return true; }
 };
 
 struct Config {
-  RunConfig run;
-  std::vector<EnvConfig> env;  ///< at least one
-  RetrieverConfig retriever;
-  ProtocolConfig protocol;
-  StudentConfig student;
-  TeacherConfig teacher;
-  CriticConfig critic;
-  SamplingConfig sampling;
-  PackConfig pack;
-  RewardConfig reward;
-  PpoConfig ppo;
-  OpdConfig opd;
-  SftConfig sft;
-  OptimizerConfig optimizer;
-  LearnerConfig learner;
-  EvalConfig eval;
-  CheckpointConfig checkpoint;
-  LedgerConfig ledger;
-  AlarmsConfig alarms;
-  SettingOrigins origins;
+  RunConfig run{};
+  std::vector<EnvConfig> env{};  ///< at least one
+  RetrieverConfig retriever{};
+  ProtocolConfig protocol{};
+  StudentConfig student{};
+  TeacherConfig teacher{};
+  CriticConfig critic{};
+  SamplingConfig sampling{};
+  PackConfig pack{};
+  RewardConfig reward{};
+  PpoConfig ppo{};
+  OpdConfig opd{};
+  SftConfig sft{};
+  OptimizerConfig optimizer{};
+  LearnerConfig learner{};
+  EvalConfig eval{};
+  CheckpointConfig checkpoint{};
+  LedgerConfig ledger{};
+  AlarmsConfig alarms{};
+  SettingOrigins origins{};
 
   friend bool operator==(const Config&, const Config&) = default;
 };
