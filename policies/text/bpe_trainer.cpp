@@ -157,8 +157,8 @@ std::shared_ptr<detail::TokenizerParts> make_parts(const BpeTrainOptions& option
   parts->normal_form = options.normal_form;
   parts->sections = {detail::normalizer_section(options.normal_form),
                      detail::split_section(pattern.pattern()),
-                     detail::byte_level_section(),
-                     detail::byte_level_section(),
+                     detail::post_processor_section(),
+                     detail::decoder_section(),
                      "null",
                      ""};
   parts->patterns.push_back(std::move(pattern));

@@ -17,13 +17,13 @@
 namespace memopd {
 
 struct BpeTrainOptions {
-  std::int32_t vocab_size = 2048;            ///< V wanted, all kinds together; >= 256 + added + special
-  std::int32_t min_frequency = 2;            ///< a rarer pair is not merged, so V may stay below; >= 1
-  std::vector<std::string> added_tokens;     ///< never cut, not special: tags of the agent protocol
-  std::vector<std::string> special_tokens;   ///< never cut, found only when asked for
-  std::string eos_token;                     ///< one of special_tokens; empty = none
-  std::string pattern;                       ///< pre-tokenizer regular expression; empty = Qwen2's
-  NormalForm normal_form = NormalForm::nfc;  ///< nfc as Qwen2; none = decode(encode(text)) == text
+  std::int32_t vocab_size = 2048;                ///< V wanted, all kinds together; >= 256 + added + special
+  std::int32_t min_frequency = 2;                ///< a rarer pair is not merged, so V may stay below; >= 1
+  std::vector<std::string> added_tokens = {};    ///< never cut, not special: tags of the agent protocol
+  std::vector<std::string> special_tokens = {};  ///< never cut, found only when asked for
+  std::string eos_token = {};                    ///< one of special_tokens; empty = none
+  std::string pattern = {};                      ///< pre-tokenizer regular expression; empty = Qwen2's
+  NormalForm normal_form = NormalForm::nfc;      ///< nfc as Qwen2; none = decode(encode(text)) == text
 };
 
 /// @param texts  any bytes; added and special tokens in them are cut out first and do not count

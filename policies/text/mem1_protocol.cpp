@@ -1,8 +1,8 @@
 #include "policies/text/mem1_protocol.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "policies/text/text_template.hpp"
@@ -176,7 +176,7 @@ ParsedResponse Mem1Protocol::parse(std::span<const std::int32_t> response_token_
 
 Mem1Protocol::Wrapper Mem1Protocol::wrapper(std::int32_t turns_left) const {
   const std::string hint =
-      turns_left == 1 ? config_.hint_last : fill_template(config_.hint, {{"n", std::to_string(turns_left)}});
+      fill_template(turns_left == 1 ? config_.hint_last : config_.hint, {{"n", std::to_string(turns_left)}});
   const std::size_t place = config_.observation.find(kDocuments);
   return {fill_template(std::string_view(config_.observation).substr(0, place), {{"hint", hint}}),
           fill_template(std::string_view(config_.observation).substr(place + kDocuments.size()), {{"hint", hint}})};

@@ -5,7 +5,9 @@
 // not an action. Source: MEM1 (Zhou et al. 2025), with kept text taken by ids instead of encoded again.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 

@@ -330,8 +330,12 @@ std::string split_section(std::string_view pattern) {
   return json{{"type", "Sequence"}, {"pretokenizers", json::array({split, bytes})}}.dump();
 }
 
-std::string byte_level_section() {
+std::string post_processor_section() {
   return json{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}}.dump();
+}
+
+std::string decoder_section() {
+  return json{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}.dump();
 }
 
 std::string normalizer_section(NormalForm form) {

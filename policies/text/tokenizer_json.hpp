@@ -33,8 +33,9 @@ Expected<std::vector<AddedToken>> read_added_tokens(const nlohmann::json& value,
 
 /// The pre_tokenizer section for one Split pattern, as Qwen2 has it.
 [[nodiscard]] std::string split_section(std::string_view pattern);
-/// Decoder and post-processor of byte-level vocabularies.
-[[nodiscard]] std::string byte_level_section();
+/// Of byte-level vocabularies, as the `tokenizers` package writes them; their settings do not matter there.
+[[nodiscard]] std::string post_processor_section();
+[[nodiscard]] std::string decoder_section();
 [[nodiscard]] std::string normalizer_section(NormalForm form);
 
 }  // namespace memopd::detail
