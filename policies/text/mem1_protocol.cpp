@@ -217,6 +217,7 @@ Prompt Mem1Protocol::next(const Prompt& first, const Invocation& last, const Par
 std::string Mem1Protocol::observation_text(const std::vector<Document>& documents) const {
   std::string text;
   for (std::size_t i = 0; i < documents.size(); ++i) {
+    text += i == 0 ? "" : config_.separator;
     text += format_document(config_.document, static_cast<std::int32_t>(i) + 1, documents[i].title, documents[i].text);
   }
   return text;

@@ -65,7 +65,7 @@ class Protocol {
   /// Sampling stops at the token that completes one of these.
   [[nodiscard]] virtual const std::vector<std::string>& stop_strings() const = 0;
 
-  /// Bare text of `documents` by the document template, for an environment that returns them unformatted.
+  /// Bare text of `documents` by protocol.document and protocol.separator, for an environment that returns them unformatted.
   [[nodiscard]] virtual std::string observation_text(const std::vector<Document>& documents) const = 0;
 
   /// Bare text that answers an invalid action when protocol.retry_invalid allows another try.

@@ -304,15 +304,16 @@ TEST_CASE("a cut never splits a character", "[protocol][PT-2]") {
   CHECK(f.text(cut, SpanKind::observation) == "[😀]");
 }
 
-TEST_CASE("documents are shown by the document template", "[protocol]") {
+TEST_CASE("documents are shown by the document template, with the separator between them", "[protocol]") {
   ProtocolConfig config = plain_config();
-  config.document = "{k}. {title}: {text}\n";
+  config.document = "{k}. {title}: {text}";
+  config.separator = "\n";
   const Fixture f(config);
   Document kenya;
   kenya.title = "Kenya";
   kenya.text = "A {k} country.";
 
-  CHECK(f.protocol->observation_text({kenya, kenya}) == "1. Kenya: A {k} country.\n2. Kenya: A {k} country.\n");
+  CHECK(f.protocol->observation_text({kenya, kenya}) == "1. Kenya: A {k} country.\n2. Kenya: A {k} country.");
   CHECK(f.protocol->observation_text({}).empty());
 }
 
