@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/expected.hpp"
 
@@ -50,6 +51,8 @@ class EventFileWriter {
  private:
   using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
   EventFileWriter(std::filesystem::path path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  Expected<void> append(const std::string& event);
 
   std::filesystem::path path_;
   File file_;
