@@ -11,69 +11,63 @@ namespace {
 // Every function here is inlined into the entry points at the end, each of which is compiled for its own target.
 #define MEMOPD_INLINE [[gnu::always_inline]] inline
 
-template <class T>
-struct Simd;
-template <>
-struct Simd<float> {
-  typedef float Vector __attribute__((vector_size(kVectorBytes)));
-  typedef float Unaligned __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
-  typedef std::int32_t Integers __attribute__((vector_size(kVectorBytes)));
-  static constexpr Integers kLaneIndex = {0, 1, 2, 3, 4, 5, 6, 7};
-};
-template <>
-struct Simd<double> {
-  typedef double Vector __attribute__((vector_size(kVectorBytes)));
-  typedef double Unaligned __attribute__((vector_size(kVectorBytes), aligned(8), may_alias));
-  typedef std::int64_t Integers __attribute__((vector_size(kVectorBytes)));
-  static constexpr Integers kLaneIndex = {0, 1, 2, 3};
-};
+/// Vectors of `Bytes`, what one register of the target holds: the compiler lowers wider ones badly.
+template <class T, std::ptrdiff_t Bytes>
+struct Simd {
+  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  typedef T Vector __attribute__((vector_size(Bytes)));
+  typedef T Unaligned __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
+  typedef Integer Integers __attribute__((vector_size(Bytes)));
+  static constexpr std::ptrdiff_t kCount = Bytes / static_cast<std::ptrdiff_t>(sizeof(T));
 
-template <class T>
-MEMOPD_INLINE const typename Simd<T>::Unaligned& vector_at(const T* data) {
-  return *reinterpret_cast<const typename Simd<T>::Unaligned*>(data);
-}
-template <class T>
-MEMOPD_INLINE typename Simd<T>::Unaligned& vector_at(T* data) {
-  return *reinterpret_cast<typename Simd<T>::Unaligned*>(data);
-}
+  MEMOPD_INLINE static const Unaligned& at(const T* data) { return *reinterpret_cast<const Unaligned*>(data); }
+  MEMOPD_INLINE static Unaligned& at(T* data) { return *reinterpret_cast<Unaligned*>(data); }
+};
 
 /// exp for x <= 0 (or NaN), in place. Cody-Waite reduction and the polynomial of Cephes expf: error below 2 ulp; below
 /// -87, where the result would be subnormal, 0.
-MEMOPD_INLINE void exp_in_place(Simd<float>::Vector& x) {
-  using Integers = Simd<float>::Integers;
+template <class S>
+MEMOPD_INLINE void exp_of_floats(typename S::Vector& x) {
+  using Vector = typename S::Vector;
+  using Integers = typename S::Integers;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to the nearest integer, held in the low bits
   const auto is_zero = x < -87.0F;
-  const Simd<float>::Vector y = is_zero ? x - x : x;
-  const Simd<float>::Vector shifted = y * 1.44269504088896341F + kRound;
-  const Simd<float>::Vector n = shifted - kRound;
-  const Simd<float>::Vector r = (y - n * 0.693359375F) - n * -2.12194440e-4F;
-  Simd<float>::Vector p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  const Vector y = is_zero ? x - x : x;
+  const Vector shifted = y * 1.44269504088896341F + kRound;
+  const Vector n = shifted - kRound;
+  const Vector r = (y - n * 0.693359375F) - n * -2.12194440e-4F;
+  Vector p = r * 1.9875691500e-4F + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * (r * r) + r + 1.0F;
   const Integers power = (__builtin_bit_cast(Integers, shifted) << 23) + (127 << 23);
-  x = is_zero ? Simd<float>::Vector{} : p * __builtin_bit_cast(Simd<float>::Vector, power);
+  x = is_zero ? Vector{} : p * __builtin_bit_cast(Vector, power);
 }
 
-MEMOPD_INLINE void exp_in_place(Simd<double>::Vector& x) {
-  for (std::ptrdiff_t lane = 0; lane < kLanes<double>; ++lane) {
-    x[lane] = std::exp(x[lane]);
+template <class T, class S>
+MEMOPD_INLINE void exp_in_place(typename S::Vector& x) {
+  if constexpr (std::is_same_v<T, float>) {
+    exp_of_floats<S>(x);
+  } else {
+    for (std::ptrdiff_t lane = 0; lane < S::kCount; ++lane) {
+      x[lane] = std::exp(x[lane]);
+    }
   }
 }
 
 /// c[r] (+)= sum_l a(r, l) * b(l) for R rows and N vectors; a and b give an element and a row.
-template <class T, int R, int N, class Weight, class Row>
+template <class T, class S, int R, int N, class Weight, class Row>
 MEMOPD_INLINE void multiply_tile(std::ptrdiff_t begin, std::ptrdiff_t end, const Weight& a, const Row& b,
                                  const std::array<T*, 4>& c, bool adds) {
-  using Vector = typename Simd<T>::Vector;
+  using Vector = typename S::Vector;
   Vector sum[R][N];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
-      sum[r][n] = adds ? Vector(vector_at(c[static_cast<std::size_t>(r)] + n * kLanes<T>)) : Vector{};
+      sum[r][n] = adds ? Vector(S::at(c[static_cast<std::size_t>(r)] + n * S::kCount)) : Vector{};
     }
   }
   for (std::ptrdiff_t l = begin; l < end; ++l) {
@@ -81,7 +75,7 @@ MEMOPD_INLINE void multiply_tile(std::ptrdiff_t begin, std::ptrdiff_t end, const
     Vector column[N];
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
-      column[n] = vector_at(row + n * kLanes<T>);
+      column[n] = S::at(row + n * S::kCount);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
@@ -96,7 +90,7 @@ MEMOPD_INLINE void multiply_tile(std::ptrdiff_t begin, std::ptrdiff_t end, const
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
-      vector_at(c[static_cast<std::size_t>(r)] + n * kLanes<T>) = sum[r][n];
+      S::at(c[static_cast<std::size_t>(r)] + n * S::kCount) = sum[r][n];
     }
   }
 }
@@ -106,7 +100,7 @@ MEMOPD_INLINE std::ptrdiff_t chunk_of(std::ptrdiff_t remaining) {
   return remaining == 4 ? 2 : std::min<std::ptrdiff_t>(remaining, 3);
 }
 
-template <class T, int R>
+template <class T, class S, int R>
 MEMOPD_INLINE void score_rows(const ScoreTask<T>& task, std::ptrdiff_t key) {
   std::array<const T*, 4> rows{};
   std::array<T*, 4> out{};
@@ -115,37 +109,37 @@ MEMOPD_INLINE void score_rows(const ScoreTask<T>& task, std::ptrdiff_t key) {
   }
   const auto weight = [&](int r, std::ptrdiff_t d) { return rows[static_cast<std::size_t>(r)][d]; };
   // Whole vectors of lanes before the key's own row see nothing of it.
-  std::ptrdiff_t lane = std::max<std::ptrdiff_t>(0, key - task.num_chain) / kLanes<T> * kLanes<T>;
+  std::ptrdiff_t lane = std::max<std::ptrdiff_t>(0, key - task.num_chain) / S::kCount * S::kCount;
   while (lane < task.num_lanes) {
     for (int r = 0; r < R; ++r) {
       out[static_cast<std::size_t>(r)] = task.out + (key + r) * task.num_lanes + lane;
     }
     const auto row = [&](std::ptrdiff_t d) { return task.columns + d * task.num_lanes + lane; };
-    const std::ptrdiff_t chunk = chunk_of((task.num_lanes - lane) / kLanes<T>);
+    const std::ptrdiff_t chunk = chunk_of((task.num_lanes - lane) / S::kCount);
     if (chunk == 3) {
-      multiply_tile<T, R, 3>(0, task.depth, weight, row, out, false);
+      multiply_tile<T, S, R, 3>(0, task.depth, weight, row, out, false);
     } else if (chunk == 2) {
-      multiply_tile<T, R, 2>(0, task.depth, weight, row, out, false);
+      multiply_tile<T, S, R, 2>(0, task.depth, weight, row, out, false);
     } else {
-      multiply_tile<T, R, 1>(0, task.depth, weight, row, out, false);
+      multiply_tile<T, S, R, 1>(0, task.depth, weight, row, out, false);
     }
-    lane += chunk * kLanes<T>;
+    lane += chunk * S::kCount;
   }
 }
 
-template <class T>
+template <class T, class S>
 MEMOPD_INLINE void scores_of(const ScoreTask<T>& task) {
   std::ptrdiff_t key = 0;
   for (; key + 4 <= task.num_keys; key += 4) {
-    score_rows<T, 4>(task, key);
+    score_rows<T, S, 4>(task, key);
   }
   for (; key < task.num_keys; ++key) {
-    score_rows<T, 1>(task, key);
+    score_rows<T, S, 1>(task, key);
   }
 }
 
 /// Rows [first, first + R), columns of one chunk, l in [begin, end).
-template <class T, int R>
+template <class T, class S, int R>
 MEMOPD_INLINE void mix_tile(const MixTask<T>& task, std::ptrdiff_t first, std::ptrdiff_t begin, std::ptrdiff_t end,
                             bool adds) {
   const T* weights = task.weights + first * task.weight_row;
@@ -157,15 +151,15 @@ MEMOPD_INLINE void mix_tile(const MixTask<T>& task, std::ptrdiff_t first, std::p
       out[static_cast<std::size_t>(r)] = task.out + task.out_index[first + r] * task.out_stride + column;
     }
     const auto row = [&](std::ptrdiff_t l) { return task.in + task.in_index[l] * task.in_stride + column; };
-    const std::ptrdiff_t chunk = chunk_of((task.width - column) / kLanes<T>);
+    const std::ptrdiff_t chunk = chunk_of((task.width - column) / S::kCount);
     if (chunk == 3) {
-      multiply_tile<T, R, 3>(begin, end, weight, row, out, adds);
+      multiply_tile<T, S, R, 3>(begin, end, weight, row, out, adds);
     } else if (chunk == 2) {
-      multiply_tile<T, R, 2>(begin, end, weight, row, out, adds);
+      multiply_tile<T, S, R, 2>(begin, end, weight, row, out, adds);
     } else {
-      multiply_tile<T, R, 1>(begin, end, weight, row, out, adds);
+      multiply_tile<T, S, R, 1>(begin, end, weight, row, out, adds);
     }
-    column += chunk * kLanes<T>;
+    column += chunk * S::kCount;
   }
 }
 
@@ -179,7 +173,7 @@ MEMOPD_INLINE std::ptrdiff_t mix_end(const MixTask<T>& task, std::ptrdiff_t row)
 }
 
 /// Four rows go together where all of them take part; what only some do is added row by row, in order of l.
-template <class T>
+template <class T, class S>
 MEMOPD_INLINE void mix_of(const MixTask<T>& task) {
   std::ptrdiff_t row = 0;
   for (; row + 4 <= task.num_rows; row += 4) {
@@ -191,17 +185,17 @@ MEMOPD_INLINE void mix_of(const MixTask<T>& task) {
     bool adds = task.adds;
     if (mix_begin(task, row) < begin) {
       for (std::ptrdiff_t r = row; r < row + 4; ++r) {
-        mix_tile<T, 1>(task, r, mix_begin(task, r), begin, task.adds);
+        mix_tile<T, S, 1>(task, r, mix_begin(task, r), begin, task.adds);
       }
       adds = true;
     }
-    mix_tile<T, 4>(task, row, begin, end, adds);
+    mix_tile<T, S, 4>(task, row, begin, end, adds);
     for (std::ptrdiff_t r = row + 1; r < row + 4 && mix_end(task, r) > end; ++r) {
-      mix_tile<T, 1>(task, r, end, mix_end(task, r), true);
+      mix_tile<T, S, 1>(task, r, end, mix_end(task, r), true);
     }
   }
   for (; row < task.num_rows; ++row) {
-    mix_tile<T, 1>(task, row, mix_begin(task, row), mix_end(task, row), task.adds);
+    mix_tile<T, S, 1>(task, row, mix_begin(task, row), mix_end(task, row), task.adds);
   }
 }
 
@@ -211,89 +205,91 @@ MEMOPD_INLINE std::ptrdiff_t num_keys_seen(std::ptrdiff_t num_keys, std::ptrdiff
   return std::min(num_keys, num_chain + lane + lanes);
 }
 
-/// Lanes of the vector at `lane` that do not see `key` get `value`.
-template <class T>
-MEMOPD_INLINE void mask_lanes(typename Simd<T>::Vector& x, std::ptrdiff_t own_key, std::ptrdiff_t lane, T value) {
-  const auto first_seeing =
-      static_cast<typename std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>>(own_key - lane);
-  x = Simd<T>::kLaneIndex < first_seeing ? typename Simd<T>::Vector{} + value : x;
+/// Lanes of the vector at `lane` that do not see the block's own key `own_key` get `value`.
+template <class T, class S>
+MEMOPD_INLINE void mask_lanes(typename S::Vector& x, std::ptrdiff_t own_key, std::ptrdiff_t lane, T value) {
+  typename S::Integers index;
+  for (std::ptrdiff_t i = 0; i < S::kCount; ++i) {
+    index[i] = static_cast<typename S::Integer>(lane + i);
+  }
+  x = index < static_cast<typename S::Integer>(own_key) ? typename S::Vector{} + value : x;
 }
 
-template <class T>
+template <class T, class S>
 MEMOPD_INLINE void softmax_of(const SoftmaxTask<T>& task) {
-  using Vector = typename Simd<T>::Vector;
+  using Vector = typename S::Vector;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  for (std::ptrdiff_t lane = 0; lane < task.num_lanes; lane += kLanes<T>) {
-    const std::ptrdiff_t num_keys = num_keys_seen(task.num_keys, task.num_chain, lane, kLanes<T>);
+  for (std::ptrdiff_t lane = 0; lane < task.num_lanes; lane += S::kCount) {
+    const std::ptrdiff_t num_keys = num_keys_seen(task.num_keys, task.num_chain, lane, S::kCount);
     const std::ptrdiff_t num_full = std::min(num_keys, task.num_chain + lane + 1);  // seen by every lane
     T* scores = task.scores + lane;
     Vector shift = Vector{} - kInfinity;
     if (task.finds_shift) {
       for (std::ptrdiff_t key = 0; key < num_keys; ++key) {
-        Vector x = vector_at(scores + key * task.num_lanes);
+        Vector x = S::at(scores + key * task.num_lanes);
         if (key >= num_full) {
-          mask_lanes<T>(x, key - task.num_chain, lane, -kInfinity);
+          mask_lanes<T, S>(x, key - task.num_chain, lane, -kInfinity);
         }
         shift = x > shift ? x : shift;
       }
-      vector_at(task.shift + lane) = shift;
+      S::at(task.shift + lane) = shift;
     } else {
-      shift = vector_at(task.shift + lane);
+      shift = S::at(task.shift + lane);
     }
     Vector sum{};
     for (std::ptrdiff_t key = 0; key < num_keys; ++key) {
-      Vector x = vector_at(scores + key * task.num_lanes) - shift;
-      exp_in_place(x);
+      Vector x = S::at(scores + key * task.num_lanes) - shift;
+      exp_in_place<T, S>(x);
       if (key >= num_full) {
-        mask_lanes<T>(x, key - task.num_chain, lane, T{0});
+        mask_lanes<T, S>(x, key - task.num_chain, lane, T{0});
       }
       sum += x;
-      vector_at(scores + key * task.num_lanes) = x;
+      S::at(scores + key * task.num_lanes) = x;
     }
     if (task.finds_shift) {
-      vector_at(task.sum + lane) = sum;
+      S::at(task.sum + lane) = sum;
     }
   }
 }
 
-template <class T>
+template <class T, class S>
 MEMOPD_INLINE void softmax_gradient_of(const SoftmaxGradientTask<T>& task) {
-  using Vector = typename Simd<T>::Vector;
-  for (std::ptrdiff_t lane = 0; lane < task.num_lanes; lane += kLanes<T>) {
-    const std::ptrdiff_t num_keys = num_keys_seen(task.num_keys, task.num_chain, lane, kLanes<T>);
-    const Vector mean = vector_at(task.mean + lane);
+  using Vector = typename S::Vector;
+  for (std::ptrdiff_t lane = 0; lane < task.num_lanes; lane += S::kCount) {
+    const std::ptrdiff_t num_keys = num_keys_seen(task.num_keys, task.num_chain, lane, S::kCount);
+    const Vector mean = S::at(task.mean + lane);
     for (std::ptrdiff_t key = 0; key < num_keys; ++key) {
       const std::ptrdiff_t at = key * task.num_lanes + lane;
-      const Vector gradient = vector_at(task.gradients + at);
-      vector_at(task.gradients + at) = vector_at(task.probabilities + at) * (gradient - mean) * task.scale;
+      const Vector gradient = S::at(task.gradients + at);
+      S::at(task.gradients + at) = S::at(task.probabilities + at) * (gradient - mean) * task.scale;
     }
   }
 }
 
-#define MEMOPD_ENTRY_POINTS(suffix, ...)                                                      \
+#define MEMOPD_ENTRY_POINTS(suffix, bytes, ...)                                               \
   template <class T>                                                                          \
   __VA_ARGS__ void scores_##suffix(const ScoreTask<T>& task) {                                \
-    scores_of(task);                                                                          \
+    scores_of<T, Simd<T, bytes>>(task);                                                       \
   }                                                                                           \
   template <class T>                                                                          \
   __VA_ARGS__ void softmax_##suffix(const SoftmaxTask<T>& task) {                             \
-    softmax_of(task);                                                                         \
+    softmax_of<T, Simd<T, bytes>>(task);                                                      \
   }                                                                                           \
   template <class T>                                                                          \
   __VA_ARGS__ void softmax_gradient_##suffix(const SoftmaxGradientTask<T>& task) {            \
-    softmax_gradient_of(task);                                                                \
+    softmax_gradient_of<T, Simd<T, bytes>>(task);                                             \
   }                                                                                           \
   template <class T>                                                                          \
   __VA_ARGS__ void mix_##suffix(const MixTask<T>& task) {                                     \
-    mix_of(task);                                                                             \
+    mix_of<T, Simd<T, bytes>>(task);                                                          \
   }                                                                                           \
   template <class T>                                                                          \
   constexpr AttentionKernels<T> kKernels_##suffix = {scores_##suffix<T>, softmax_##suffix<T>, \
                                                      softmax_gradient_##suffix<T>, mix_##suffix<T>};
 
-MEMOPD_ENTRY_POINTS(portable, [[gnu::noinline]])
+MEMOPD_ENTRY_POINTS(portable, 16, [[gnu::noinline]])
 #if defined(__x86_64__)
-MEMOPD_ENTRY_POINTS(avx2, [[gnu::noinline, gnu::target("avx2,fma")]])
+MEMOPD_ENTRY_POINTS(avx2, 32, [[gnu::noinline, gnu::target("avx2,fma")]])
 #endif
 
 }  // namespace

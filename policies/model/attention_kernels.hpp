@@ -3,7 +3,7 @@
 // Scores are kept transposed, [keys, query lanes]: the softmax then needs no sum across lanes, keys and values are read
 // where they lie (kv_index) without a copy, and every sum over keys runs in key order, so that a row's bits depend on
 // what it sees and on nothing else.
-// Written with vector types of 32 bytes, which the compiler lowers to what the target has.
+// Written with vector types of the compiler, twice: for AVX2 with FMA, and for 16-byte registers, which all targets have.
 #pragma once
 
 #include <array>
@@ -12,11 +12,9 @@
 
 namespace memopd::detail {
 
-inline constexpr std::ptrdiff_t kVectorBytes = 32;
-
-/// Lanes of a vector of T: query rows are padded to a multiple of it.
+/// Query rows are padded to a multiple of this, the lanes of the widest vector in use.
 template <class T>
-inline constexpr std::ptrdiff_t kLanes = kVectorBytes / static_cast<std::ptrdiff_t>(sizeof(T));
+inline constexpr std::ptrdiff_t kLanes = 32 / static_cast<std::ptrdiff_t>(sizeof(T));
 
 /// out[j, i] = sum_d rows[index[j], d] * columns[d, i] for all keys j and the lanes i that see them.
 template <class T>
