@@ -12,7 +12,7 @@
 
 namespace memopd {
 
-/// The known name with the fewest edits to `name` (Levenshtein; first on ties); empty when none is within a third of
+/// The known name with the fewest edits to `name` (Levenshtein; first on ties); empty when none is within half of
 /// the longer one.
 [[nodiscard]] std::string nearest_name(std::string_view name, std::span<const std::string> known);
 

@@ -19,9 +19,9 @@ namespace memopd {
 
 /// What a run says about one environment: [[env]] scorer and [env.options].
 struct EnvOptions {
-  std::filesystem::path data_folder;           ///< for environments that read files; relative paths start here
-  std::string scorer = "f1";                   ///< the reward of question answering: see envs/scoring.hpp
-  std::map<std::string, std::string> options;  ///< of the environment itself; unknown keys are errors
+  std::filesystem::path data_folder{};           ///< for environments that read files; relative paths start here
+  std::string scorer = "f1";                     ///< the reward of question answering: see envs/scoring.hpp
+  std::map<std::string, std::string> options{};  ///< of the environment itself; unknown keys are errors
 };
 
 /// One key of [env.options].

@@ -23,7 +23,7 @@ struct AtlasOptions {
   double fictional = 0;        ///< share of trajectories with invented names, by the reset seed; 0..1
   std::int32_t topk = 0;       ///< documents shown of those found; 0 = all
   bool titles = false;         ///< `Doc 1(Title: "Kenya") ` before each document instead of the space
-  QuestionMix mix;             ///< of the tasks made
+  QuestionMix mix{};           ///< of the tasks made
 };
 
 /// @error invalid_argument  a bad value

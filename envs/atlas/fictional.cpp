@@ -1,0 +1,217 @@
+#include "envs/atlas/fictional.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "envs/scoring.hpp"
+
+namespace memopd::atlas {
+namespace {
+
+constexpr std::int32_t kMinSharedDocuments = 3;
+constexpr double kTwoWordShare = 0.3;
+constexpr double kSharedWordShare = 0.5;
+constexpr std::array<std::int32_t, 4> kNumPiecesAfterWord = {0, 0, 1, 1};
+constexpr std::array<std::int32_t, 4> kNumPiecesAfterSyllable = {1, 1, 2, 3};
+constexpr std::string_view kTemplateWords[] = {
+    "a",       "an",     "the",      "is",        "in",          "of",       "its",     "what",  "which",
+    "country", "code",   "internet", "capital",   "currency",    "language", "doc",     "title", "think",
+    "search",  "answer", "federal",  "continent", "information", "unknown",  "question"};
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_name_character(char c) { return is_letter(c) || c == '\'' || c == '-'; }
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_vowel(char c) { return std::string_view("aeiouy").find(c) != std::string_view::npos; }
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    c = is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return result;
+}
+
+std::string capitalised(std::string text) {
+  text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
+}
+
+/// Runs of ASCII letters.
+std::vector<std::string_view> letter_runs(std::string_view text) {
+  std::vector<std::string_view> runs;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = begin;
+    while (end < text.size() && is_letter(text[end])) {
+      ++end;
+    }
+    if (end > begin) {
+      runs.push_back(text.substr(begin, end - begin));
+    }
+    begin = end + 1;
+  }
+  return runs;
+}
+
+/// Cuts a lower-case word before every consonant that a vowel follows: tur-ka-na.
+std::vector<std::string> syllables(const std::string& word) {
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const bool begins_syllable = !is_vowel(word[i]) && i + 1 < word.size() && is_vowel(word[i + 1]);
+    if (begins_syllable && !parts.back().empty()) {
+      parts.emplace_back();
+    }
+    parts.back() += word[i];
+  }
+  return parts;
+}
+
+const std::string& pick(const std::vector<std::string>& from, SplitMix& random) {
+  return from[random.below(from.size())];
+}
+
+}  // namespace
+
+NameReplacer::NameReplacer(std::vector<std::pair<std::string, std::string>> from_to) : from_to_(std::move(from_to)) {
+  std::stable_sort(from_to_.begin(), from_to_.end(),
+                   [](const auto& left, const auto& right) { return left.first.size() > right.first.size(); });
+}
+
+std::string NameReplacer::replace(std::string_view text) const {
+  std::string result;
+  result.reserve(text.size() + text.size() / 4);
+  for (std::size_t i = 0; i < text.size();) {
+    const bool can_begin = i == 0 || !is_name_character(text[i - 1]);
+    const auto is_here = [&](const auto& pair) {
+      const std::size_t end = i + pair.first.size();
+      return text.substr(i, pair.first.size()) == pair.first && (end == text.size() || !is_name_character(text[end]));
+    };
+    const auto found = can_begin ? std::find_if(from_to_.begin(), from_to_.end(), is_here) : from_to_.end();
+    if (found == from_to_.end()) {
+      result += text[i++];
+    } else {
+      result += found->second;
+      i += found->first.size();
+    }
+  }
+  return result;
+}
+
+NameMaker::NameMaker(const World& world) {
+  std::map<std::string, std::int32_t> documents_by_word;
+  std::set<std::string> first;
+  std::set<std::string> next;
+  for (const Subject& subject : world.subjects()) {
+    std::set<std::string_view> words;
+    const auto learn = [&](const std::string& name) {
+      const auto runs = letter_runs(name);
+      words.insert(runs.begin(), runs.end());
+    };
+    learn(subject.name);
+    taken_.insert(lower(subject.name));
+    for (const auto& object : subject.objects) {
+      if (!object.empty()) {
+        learn(object.front());  // aliases stand in no document
+      }
+      for (const std::string& alias : object) {
+        taken_.insert(lower(alias));
+      }
+    }
+    for (const std::string_view word : words) {
+      if (is_upper(word.front()) && word.size() >= 3) {
+        ++documents_by_word[std::string(word)];
+        const auto parts = syllables(lower(word));
+        first.insert(capitalised(parts.front()));
+        next.insert(parts.begin() + 1, parts.end());
+      }
+    }
+  }
+  for (const std::string_view word : kTemplateWords) {
+    taken_.emplace(word);
+  }
+  for (const auto& [word, num_documents] : documents_by_word) {
+    if (num_documents >= kMinSharedDocuments) {
+      shared_words_.push_back(word);
+    }
+  }
+  first_pieces_.assign(first.begin(), first.end());
+  next_pieces_.assign(next.begin(), next.end());
+}
+
+const NameMaker& NameMaker::builtin() {
+  static const NameMaker maker(World::builtin());
+  return maker;
+}
+
+std::string NameMaker::invent_capitalised(SplitMix& random) const {
+  const bool begins_with_word = random.uniform() < kSharedWordShare;
+  std::string name = pick(begins_with_word ? shared_words_ : first_pieces_, random);
+  const auto& counts = begins_with_word ? kNumPiecesAfterWord : kNumPiecesAfterSyllable;
+  for (std::int32_t left = counts[random.below(counts.size())]; left > 0; --left) {
+    name += pick(next_pieces_, random);
+  }
+  return name;
+}
+
+std::string NameMaker::invent_lower(SplitMix& random) const {
+  std::string name;
+  const auto& counts = kNumPiecesAfterSyllable;
+  for (std::int32_t left = 1 + counts[random.below(counts.size())]; left > 0; --left) {
+    name += pick(next_pieces_, random);
+  }
+  return name;
+}
+
+std::string NameMaker::invent(std::string_view like, SplitMix& random) const {
+  while (true) {
+    std::string name;
+    if (like.starts_with('.')) {
+      name = {'.', static_cast<char>('a' + random.below(26)), static_cast<char>('a' + random.below(26))};
+    } else {
+      const bool is_lower = !like.empty() && !is_upper(like.front());
+      const auto invent_word = [&] { return is_lower ? invent_lower(random) : invent_capitalised(random); };
+      name = invent_word();
+      name += random.uniform() < kTwoWordShare ? " " + invent_word() : "";
+    }
+    if (!taken_.contains(lower(name)) && !normalize_answer(Scorer::em, name).empty()) {
+      return name;
+    }
+  }
+}
+
+NameMap NameMaker::make_map(const World& world, const std::vector<Question>& questions, std::uint64_t seed) const {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  };
+  for (const Question& question : questions) {
+    const Subject* subject = world.find(question.subject);
+    if (subject == nullptr) {
+      continue;
+    }
+    add(subject->name);
+    add(world.country_of(*subject).name);
+    if (const auto answers = world.answers(question); !answers.empty()) {
+      add(answers.front());
+    }
+  }
+  SplitMix random(seed);
+  std::set<std::string> used;
+  std::vector<std::pair<std::string, std::string>> to_fictional;
+  std::vector<std::pair<std::string, std::string>> to_real;
+  for (const std::string& name : names) {
+    std::string invented = invent(name, random);
+    while (!used.insert(lower(invented)).second) {
+      invented = invent(name, random);
+    }
+    to_fictional.emplace_back(name, invented);
+    to_real.emplace_back(std::move(invented), name);
+  }
+  return {NameReplacer(std::move(to_fictional)), NameReplacer(std::move(to_real))};
+}
+
+}  // namespace memopd::atlas
