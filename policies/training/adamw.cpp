@@ -1,6 +1,7 @@
 #include "policies/training/adamw.hpp"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -149,8 +150,8 @@ Expected<void> AdamW::restore(const at::Tensor& moment, const at::Tensor& second
                                                        " or another dtype");
     }
   }
-  moment_.copy_(moment);
-  second_moment_.copy_(second_moment);
+  moment_ = moment.clone();
+  second_moment_ = second_moment.clone();
   num_updates_ = num_updates;
   return {};
 }

@@ -27,7 +27,8 @@ struct AdamWOptions {
 /// torch.nn.utils.clip_grad_norm_'s factor: min(1, max_norm / (norm + 1e-6)).
 [[nodiscard]] double clip_factor(double norm, double max_norm);
 
-/// Not thread-safe. The parameter tensors are shared with the model and updated in place.
+/// Not thread-safe. The parameter tensors are shared with the model and updated in place; a copy shares them too, and the
+/// moments until one of the two is restored.
 class AdamW {
  public:
   /// @param parameters  contiguous, CPU, one dtype (float32 | float64), non-empty

@@ -38,16 +38,16 @@ struct HeadLossOptions {
 
 /// One micro-batch. Spans and tensors are read during the call only.
 struct HeadRows {
-  at::Tensor rows_RD;          ///< student's hidden states at response_index, no autograd history
-  at::Tensor head_VD;          ///< student's head, >= V rows
-  at::Tensor teacher_rows_RE;  ///< with opd_coef > 0, else undefined
-  at::Tensor teacher_head_VE;
-  std::span<const std::int64_t> token_ids;    ///< [R] response tokens; each < V
-  std::span<const std::uint8_t> is_included;  ///< [R] 0 = no loss reads the row
-  std::span<const double> policy_weights;     ///< [R] factor of the policy loss and entropy: 1/R_total or alike
-  double opd_weight = 0;                      ///< factor of every row's divergence: 1/R_total
-  std::span<const double> old_log_probs;      ///< [R] ppo only
-  std::span<const double> advantages;         ///< [R] ppo only
+  at::Tensor rows_RD{};          ///< student's hidden states at response_index, no autograd history
+  at::Tensor head_VD{};          ///< student's head, >= V rows
+  at::Tensor teacher_rows_RE{};  ///< with opd_coef > 0, else undefined
+  at::Tensor teacher_head_VE{};
+  std::span<const std::int64_t> token_ids{};    ///< [R] response tokens; each < V
+  std::span<const std::uint8_t> is_included{};  ///< [R] 0 = no loss reads the row
+  std::span<const double> policy_weights{};     ///< [R] factor of the policy loss and entropy: 1/R_total or alike
+  double opd_weight = 0;                        ///< factor of every row's divergence: 1/R_total
+  std::span<const double> old_log_probs{};      ///< [R] ppo only
+  std::span<const double> advantages{};         ///< [R] ppo only
 };
 
 /// [R] each; before weights and coefficients. Rows that are not included have zeros.

@@ -88,7 +88,8 @@ class Learner {
 
   /// Trains on one step; `batch` is the whole step, not a share.
   /// @error row_count_mismatch   scores with another number of rows than the invocation's response tokens; named
-  /// @error tokenizer_mismatch   scores for another head than the teacher's
+  /// @error invalid_argument     scores for another head than the teacher's, a batch of another policy_version, an id
+  ///                             outside the vocabulary
   /// @error shape_mismatch       scores of another width or type than the head's
   /// @error invocation_too_long  an invocation above pack.max_tokens
   /// After an error nothing was updated, unless a collective failed.
