@@ -6,8 +6,8 @@
 // LE-3  a segment torn by a crash is read up to its last whole record; damage anywhere else is an error.
 //
 // Segment `segment-000000.ledger`: "MEMOPDLG", version (u8), 7 zero bytes; then records
-//   size of body (u32), kind (u8), encoding (u8; 0 = plain), 2 zero bytes, XXH3-64 of the 8 bytes before and the body
-//   (u64), body = a versioned msgpack frame (runtime/wire). Little endian.
+//   size of body (u32), kind (u8), encoding (u8; 0 = plain), low 16 bits of XXH3-64 of these 6 bytes,
+//   XXH3-64 of the body, seeded with that of these 8 bytes (u64), body = a msgpack map (runtime/wire). Little endian.
 #pragma once
 
 #include <cstdint>
@@ -28,30 +28,30 @@ enum class RecordKind : std::uint8_t { invocation = 1, trajectory = 2, step = 3,
 /// An Invocation and the lineage it was sampled in.
 struct InvocationRecord {
   std::int64_t lineage = 0;
-  Invocation invocation;
+  Invocation invocation{};
 };
 
 /// A Trajectory without its invocations, which have their own records; names the attempt that counts.
 struct TrajectoryRecord {
   std::int64_t lineage = 0;
   std::int32_t num_invocations = 0;
-  Trajectory trajectory;
+  Trajectory trajectory{};
 };
 
 /// A closed step and what was trained in it.
 struct StepRecord {
   std::int64_t lineage = 0;
   std::int32_t step = 0;
-  std::int64_t policy_version = 0;         ///< after its optimizer steps
-  std::vector<TrajectoryId> trajectories;  ///< that entered it, in id order
+  std::int64_t policy_version = 0;           ///< after its optimizer steps
+  std::vector<TrajectoryId> trajectories{};  ///< that entered it, in id order
 };
 
 /// A trajectory that is not trained on.
 struct DroppedRecord {
   std::int64_t lineage = 0;
-  TrajectoryId trajectory_id;
+  TrajectoryId trajectory_id{};
   std::int32_t attempt = 0;
-  std::string reason;  ///< a status name, "empty", ..
+  std::string reason{};  ///< a status name, "empty", ..
 };
 
 /// The weights went back; what follows belongs to `to_lineage`.
