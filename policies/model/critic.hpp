@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -49,6 +50,7 @@ class Critic {
   Critic() = default;
 
   std::optional<Transformer> trunk_;
+  std::size_t num_trunk_parameters_ = 0;
   std::vector<NamedTensor> parameters_;
   at::Tensor hidden_weight_;  ///< [D, D]
   at::Tensor hidden_bias_;    ///< [D]

@@ -1,0 +1,190 @@
+// Suffixes: N rows of the call, D hidden_size, Q = (H + 2 Hkv) Dh, A = H Dh, G = 2 F, F intermediate_size, V scored ids.
+#include "policies/engine/inference_decoder.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "policies/model/packed_attention.hpp"
+#include "policies/model/packed_tensors.hpp"
+#include "policies/model/row_kernels.hpp"
+
+namespace memopd {
+
+namespace {
+
+KvCacheShape cache_shape(const ModelConfig& config, const InferenceLimits& limits) {
+  return {config.num_hidden_layers, limits.max_sequences, config.num_key_value_heads, config.head_dim,
+          limits.max_context_tokens};
+}
+
+void normalise(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps, const at::Tensor& normed_ND) {
+  rms_norm_rows<float>(x_ND.data_ptr<float>(), weight_D.data_ptr<float>(), static_cast<float>(eps), x_ND.size(0),
+                       x_ND.size(1), normed_ND.data_ptr<float>(), nullptr);
+}
+
+/// Every prompt sees itself, causally; blocks as packed attention wants them.
+PackedTensors prompts_only(std::span<const PrefillRow> prompts) {
+  auto plan = std::make_shared<AttentionPlan>();
+  for (const PrefillRow& prompt : prompts) {
+    const std::int32_t begin = plan->num_tokens;
+    const auto length = static_cast<std::int32_t>(prompt.token_ids.size());
+    for (std::int32_t at = 0; at < length; at += AttentionPlan::kMaxBlockRows) {
+      const std::int32_t end = std::min(length, at + AttentionPlan::kMaxBlockRows);
+      plan->blocks.push_back({begin + at, begin + end, begin, end});
+    }
+    plan->num_tokens += length;
+  }
+  plan->kv_index.resize(static_cast<std::size_t>(plan->num_tokens));
+  for (std::int32_t i = 0; i < plan->num_tokens; ++i) plan->kv_index[static_cast<std::size_t>(i)] = i;
+  return {.input_ids = {}, .position_ids = {}, .response_index = {}, .response_token_ids = {}, .plan = std::move(plan)};
+}
+
+}  // namespace
+
+InferenceDecoder::InferenceDecoder(Transformer model, const InferenceLimits& limits)
+    : model_(std::move(model)), limits_(limits), cache_(cache_shape(model_.config(), limits)) {
+  const c10::InferenceMode inference;
+  const ModelConfig& config = model_.config();
+  const std::int64_t rows = std::max(limits.max_rows, limits.max_sequences);
+  const std::int64_t attended = std::int64_t{config.num_attention_heads} * config.head_dim;
+  const std::int64_t qkv = attended + 2 * std::int64_t{config.num_key_value_heads} * config.head_dim;
+  const std::int64_t f = config.intermediate_size;
+  buffers_ = {.ids = at::empty({rows}, at::kLong),
+              .positions = at::empty({rows}, at::kLong),
+              .x = at::empty({rows, config.hidden_size}, at::kFloat),
+              .normed = at::empty({rows, config.hidden_size}, at::kFloat),
+              .qkv = at::empty({rows, qkv}, at::kFloat),
+              .attended = at::empty({rows, attended}, at::kFloat),
+              .gate_up = at::empty({rows, 2 * f}, at::kFloat),
+              .active = at::empty({rows, f}, at::kFloat),
+              .rope = at::empty({rows, config.head_dim}, at::kFloat),
+              .logits = at::empty({limits.max_sequences, limits.scored_vocab}, at::kFloat),
+              .scores = at::empty({limits.max_sequences, limits.max_context_tokens}, at::kFloat)};
+  rope_table_ = model_.rope_rows(at::arange(limits.max_context_tokens, at::kLong));
+}
+
+template <class Attend>
+std::span<const float> InferenceDecoder::forward(std::int64_t num_rows, const at::Tensor& wanted_rows, Attend attend) {
+  const ModelConfig& config = model_.config();
+  const auto rows = [](const at::Tensor& buffer, std::int64_t count) { return buffer.narrow(0, 0, count); };
+  std::int64_t n = num_rows;
+  at::Tensor x_ND = rows(buffers_.x, n);
+  at::Tensor rope = rows(buffers_.rope, n);
+  at::index_select_out(x_ND, model_.embedding(), 0, rows(buffers_.ids, n));
+  at::index_select_out(rope, rope_table_, 0, rows(buffers_.positions, n));
+  for (std::size_t i = 0; i < model_.layers().size(); ++i) {
+    const DecoderLayer& layer = model_.layers()[i];
+    normalise(x_ND, layer.input_norm, config.rms_norm_eps, rows(buffers_.normed, n));
+    at::Tensor qkv_NQ = rows(buffers_.qkv, n);
+    if (layer.qkv_bias.defined()) {
+      at::addmm_out(qkv_NQ, layer.qkv_bias, rows(buffers_.normed, n), layer.qkv_weight.t());
+    } else {
+      at::mm_out(qkv_NQ, rows(buffers_.normed, n), layer.qkv_weight.t());
+    }
+    rotate_rows<float>(qkv_NQ.data_ptr<float>(), qkv_NQ.size(1), rope.data_ptr<float>(), n,
+                       config.num_attention_heads + config.num_key_value_heads, config.head_dim, 1.0f);
+    at::Tensor attended_NA = rows(buffers_.attended, n);
+    attend(static_cast<std::int64_t>(i), qkv_NQ, attended_NA);
+    if (wanted_rows.defined() && i + 1 == model_.layers().size()) {
+      x_ND = x_ND.index_select(0, wanted_rows);
+      attended_NA = attended_NA.index_select(0, wanted_rows);
+      n = wanted_rows.size(0);
+    }
+    x_ND.addmm_(attended_NA, layer.o_weight.t());
+    normalise(x_ND, layer.post_norm, config.rms_norm_eps, rows(buffers_.normed, n));
+    at::Tensor gate_up_NG = rows(buffers_.gate_up, n);
+    at::mm_out(gate_up_NG, rows(buffers_.normed, n), layer.gate_up_weight.t());
+    const at::Tensor active_NF = rows(buffers_.active, n);
+    swiglu_rows<float>(gate_up_NG.data_ptr<float>(), n, config.intermediate_size, active_NF.data_ptr<float>());
+    x_ND.addmm_(active_NF, layer.down_weight.t());
+  }
+  normalise(x_ND, model_.final_norm(), config.rms_norm_eps, rows(buffers_.normed, n));
+  at::Tensor logits_NV = rows(buffers_.logits, n);
+  at::mm_out(logits_NV, rows(buffers_.normed, n), model_.head_weight().narrow(0, 0, limits_.scored_vocab).t());
+  return {logits_NV.data_ptr<float>(), static_cast<std::size_t>(logits_NV.numel())};
+}
+
+std::span<const float> InferenceDecoder::prefill(std::span<const PrefillRow> prompts) {
+  const c10::InferenceMode inference;
+  const ModelConfig& config = model_.config();
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+  const PackedTensors pack = prompts_only(prompts);
+  auto* ids = buffers_.ids.data_ptr<std::int64_t>();
+  auto* positions = buffers_.positions.data_ptr<std::int64_t>();
+  at::Tensor last_rows = at::empty({static_cast<std::int64_t>(prompts.size())}, at::kLong);
+  std::int64_t row = 0;
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    for (std::size_t i = 0; i < prompts[p].token_ids.size(); ++i, ++row) {
+      ids[row] = prompts[p].token_ids[i];
+      positions[row] = static_cast<std::int64_t>(i);
+    }
+    last_rows.data_ptr<std::int64_t>()[p] = row - 1;
+  }
+  return forward(row, last_rows, [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
+    const std::int64_t num_heads = config.num_attention_heads;
+    const std::int64_t num_kv_heads = config.num_key_value_heads;
+    const at::Tensor heads = qkv_NQ.view({row, num_heads + 2 * num_kv_heads, config.head_dim});
+    const at::Tensor k = heads.narrow(1, num_heads, num_kv_heads);
+    const at::Tensor v = heads.narrow(1, num_heads + num_kv_heads, num_kv_heads);
+    std::int64_t from = 0;
+    for (const PrefillRow& prompt : prompts) {
+      for (std::size_t i = 0; i < prompt.token_ids.size(); ++i, ++from) {
+        const std::int64_t offset = from * qkv_NQ.size(1);
+        cache_.store(layer, prompt.slot, static_cast<std::int64_t>(i), k.data_ptr<float>() + offset,
+                     v.data_ptr<float>() + offset);
+      }
+    }
+    attended_NA = packed_attention(heads.narrow(1, 0, num_heads), k, v, pack, scale).view({row, -1});
+  });
+}
+
+void InferenceDecoder::attend_decoded(std::int64_t layer, std::span<const DecodeRow> rows, const at::Tensor& qkv_NQ,
+                                      const at::Tensor& attended_NA) {
+  const ModelConfig& config = model_.config();
+  const std::int64_t dh = config.head_dim;
+  const std::int64_t num_heads = config.num_attention_heads;
+  const std::int64_t num_kv_heads = config.num_key_value_heads;
+  const std::int64_t group = num_heads / num_kv_heads;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(dh));
+  const auto* qkv = qkv_NQ.data_ptr<float>();
+  auto* attended = attended_NA.data_ptr<float>();
+  auto* scores = buffers_.scores.data_ptr<float>();
+  at::parallel_for(0, static_cast<std::int64_t>(rows.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const DecodeRow& row = rows[static_cast<std::size_t>(n)];
+      const float* q = qkv + n * qkv_NQ.size(1);
+      cache_.store(layer, row.slot, row.position, q + num_heads * dh, q + (num_heads + num_kv_heads) * dh);
+      for (std::int64_t head = 0; head < num_heads; ++head) {
+        attend_row(q + head * dh, cache_.keys(layer, row.slot, head / group), limits_.max_context_tokens,
+                   cache_.values(layer, row.slot, head / group), row.position + 1, dh, scale,
+                   scores + n * limits_.max_context_tokens, attended + (n * num_heads + head) * dh);
+      }
+    }
+  });
+}
+
+std::span<const float> InferenceDecoder::decode(std::span<const DecodeRow> rows) {
+  const c10::InferenceMode inference;
+  auto* ids = buffers_.ids.data_ptr<std::int64_t>();
+  auto* positions = buffers_.positions.data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ids[i] = rows[i].token_id;
+    positions[i] = rows[i].position;
+  }
+  return forward(static_cast<std::int64_t>(rows.size()), {},
+                 [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
+                   attend_decoded(layer, rows, qkv_NQ, attended_NA);
+                 });
+}
+
+}  // namespace memopd

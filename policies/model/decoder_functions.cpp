@@ -1,0 +1,181 @@
+// Suffixes: T rows, D hidden_size, Q = (H + 2 Hkv) Dh, G = 2 F, F intermediate_size.
+#include "policies/model/decoder_functions.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "policies/model/row_kernels.hpp"
+
+namespace memopd {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// Runs `kernel` with a null pointer of the tensor's element type: float or double.
+template <class F>
+void with_type(const at::Tensor& tensor, F kernel) {
+  if (tensor.scalar_type() == at::kDouble) {
+    kernel(static_cast<double*>(nullptr));
+  } else {
+    kernel(static_cast<float*>(nullptr));
+  }
+}
+
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return tensor.data_ptr<T>();
+}
+
+struct Normed {
+  at::Tensor rows_TD;
+  at::Tensor inverse_rms_T;
+};
+
+Normed norm_forward(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps) {
+  Normed normed{at::empty_like(x_TD), at::empty({x_TD.size(0)}, x_TD.options())};
+  with_type(x_TD, [&]<class T>(T*) {
+    rms_norm_rows<T>(data<T>(x_TD), data<T>(weight_D), static_cast<T>(eps), x_TD.size(0), x_TD.size(1),
+                     data<T>(normed.rows_TD), data<T>(normed.inverse_rms_T));
+  });
+  return normed;
+}
+
+/// Adds the input's gradient to `dx_TD`; returns the weight's.
+at::Tensor norm_backward(const at::Tensor& dy_TD, const at::Tensor& x_TD, const at::Tensor& weight_D,
+                         const at::Tensor& inverse_rms_T, at::Tensor& dx_TD) {
+  at::Tensor dweight_D = at::zeros_like(weight_D);
+  with_type(x_TD, [&]<class T>(T*) {
+    rms_norm_rows_backward<T>(data<T>(dy_TD), data<T>(x_TD), data<T>(weight_D), data<T>(inverse_rms_T), x_TD.size(0),
+                              x_TD.size(1), data<T>(dx_TD), data<T>(dweight_D));
+  });
+  return dweight_D;
+}
+
+/// Turns q and k, which stand side by side in `qkv_TQ`: one run of H + Hkv heads.
+void rotate(at::Tensor& qkv_TQ, const at::Tensor& rope, std::int64_t num_turned, std::int64_t head_dim, int direction) {
+  with_type(qkv_TQ, [&]<class T>(T*) {
+    rotate_rows<T>(data<T>(qkv_TQ), qkv_TQ.size(1), data<T>(rope), qkv_TQ.size(0), num_turned, head_dim,
+                   static_cast<T>(direction));
+  });
+}
+
+struct QkvFunction : Function<QkvFunction> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x_TD, const at::Tensor& norm_D,
+                               const at::Tensor& weight_QD, const at::Tensor& bias_Q, const at::Tensor& rope,
+                               double eps, std::int64_t num_heads, std::int64_t num_kv_heads) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const std::int64_t head_dim = rope.size(1);
+    const Normed normed = norm_forward(x_TD, norm_D, eps);
+    at::Tensor qkv_TQ =
+        bias_Q.defined() ? at::addmm(bias_Q, normed.rows_TD, weight_QD.t()) : at::mm(normed.rows_TD, weight_QD.t());
+    rotate(qkv_TQ, rope, num_heads + num_kv_heads, head_dim, 1);
+    ctx->save_for_backward({x_TD, norm_D, weight_QD, rope, normed.rows_TD, normed.inverse_rms_T});
+    ctx->saved_data["has_bias"] = bias_Q.defined();
+    const at::Tensor heads = qkv_TQ.view({x_TD.size(0), num_heads + 2 * num_kv_heads, head_dim});
+    return {heads.narrow(1, 0, num_heads), heads.narrow(1, num_heads, num_kv_heads),
+            heads.narrow(1, num_heads + num_kv_heads, num_kv_heads)};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const auto saved = ctx->get_saved_variables();
+    const auto& [x_TD, norm_D, weight_QD, rope, normed_TD, inverse_rms_T] =
+        std::tie(saved[0], saved[1], saved[2], saved[3], saved[4], saved[5]);
+    const std::int64_t num_heads = grads[0].size(1);
+    const std::int64_t num_kv_heads = grads[1].size(1);
+    const std::int64_t head_dim = rope.size(1);
+    at::Tensor dqkv_TQ = at::empty({x_TD.size(0), weight_QD.size(0)}, x_TD.options());
+    at::Tensor heads = dqkv_TQ.view({x_TD.size(0), num_heads + 2 * num_kv_heads, head_dim});
+    heads.narrow(1, 0, num_heads).copy_(grads[0]);
+    heads.narrow(1, num_heads, num_kv_heads).copy_(grads[1]);
+    heads.narrow(1, num_heads + num_kv_heads, num_kv_heads).copy_(grads[2]);
+    rotate(dqkv_TQ, rope, num_heads + num_kv_heads, head_dim, -1);
+    const at::Tensor dnormed_TD = at::mm(dqkv_TQ, weight_QD);
+    const at::Tensor dweight_QD = at::mm(dqkv_TQ.t(), normed_TD);
+    const at::Tensor dbias_Q = ctx->saved_data["has_bias"].toBool() ? dqkv_TQ.sum(0) : at::Tensor();
+    at::Tensor dx_TD = at::zeros_like(x_TD);
+    const at::Tensor dnorm_D = norm_backward(dnormed_TD, x_TD, norm_D, inverse_rms_T, dx_TD);
+    return {dx_TD, dnorm_D, dweight_QD, dbias_Q, {}, {}, {}, {}};
+  }
+};
+
+struct MlpFunction : Function<MlpFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TD, const at::Tensor& norm_D,
+                            const at::Tensor& gate_up_GD, const at::Tensor& down_DF, double eps) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const Normed normed = norm_forward(x_TD, norm_D, eps);
+    const at::Tensor gate_up_TG = at::mm(normed.rows_TD, gate_up_GD.t());
+    const at::Tensor active_TF = at::empty({x_TD.size(0), down_DF.size(1)}, x_TD.options());
+    with_type(x_TD, [&]<class T>(T*) {
+      swiglu_rows<T>(data<T>(gate_up_TG), x_TD.size(0), down_DF.size(1), data<T>(active_TF));
+    });
+    ctx->save_for_backward(
+        {x_TD, norm_D, gate_up_GD, down_DF, normed.rows_TD, normed.inverse_rms_T, gate_up_TG, active_TF});
+    return at::addmm(x_TD, active_TF, down_DF.t());
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const auto saved = ctx->get_saved_variables();
+    const auto& [x_TD, norm_D, gate_up_GD, down_DF, normed_TD, inverse_rms_T, gate_up_TG, active_TF] =
+        std::tie(saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6], saved[7]);
+    const at::Tensor dout_TD = grads[0].contiguous();
+    const at::Tensor dactive_TF = at::mm(dout_TD, down_DF);
+    const at::Tensor ddown_DF = at::mm(dout_TD.t(), active_TF);
+    const at::Tensor dgate_up_TG = at::empty_like(gate_up_TG);
+    with_type(x_TD, [&]<class T>(T*) {
+      swiglu_rows_backward<T>(data<T>(dactive_TF), data<T>(gate_up_TG), x_TD.size(0), down_DF.size(1),
+                              data<T>(dgate_up_TG));
+    });
+    const at::Tensor dnormed_TD = at::mm(dgate_up_TG, gate_up_GD);
+    const at::Tensor dgate_up_GD = at::mm(dgate_up_TG.t(), normed_TD);
+    at::Tensor dx_TD = dout_TD.clone();
+    const at::Tensor dnorm_D = norm_backward(dnormed_TD, x_TD, norm_D, inverse_rms_T, dx_TD);
+    return {dx_TD, dnorm_D, dgate_up_GD, ddown_DF, {}};
+  }
+};
+
+struct NormFunction : Function<NormFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TD, const at::Tensor& weight_D, double eps) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const Normed normed = norm_forward(x_TD, weight_D, eps);
+    ctx->save_for_backward({x_TD, weight_D, normed.inverse_rms_T});
+    return normed.rows_TD;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    const auto saved = ctx->get_saved_variables();
+    at::Tensor dx_TD = at::zeros_like(saved[0]);
+    const at::Tensor dweight_D = norm_backward(grads[0].contiguous(), saved[0], saved[1], saved[2], dx_TD);
+    return {dx_TD, dweight_D, {}};
+  }
+};
+
+}  // namespace
+
+std::array<at::Tensor, 3> norm_qkv_rope(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& weight,
+                                        const at::Tensor& bias, const at::Tensor& rope, double eps,
+                                        const AttentionShape& shape) {
+  auto parts = QkvFunction::apply(x, norm_weight, weight, bias, rope, eps, shape.num_heads, shape.num_kv_heads);
+  return {std::move(parts[0]), std::move(parts[1]), std::move(parts[2])};
+}
+
+at::Tensor norm_mlp_residual(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& gate_up_weight,
+                             const at::Tensor& down_weight, double eps) {
+  return MlpFunction::apply(x, norm_weight, gate_up_weight, down_weight, eps);
+}
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  return NormFunction::apply(x, weight, eps);
+}
+
+}  // namespace memopd
