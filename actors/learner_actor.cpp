@@ -1,0 +1,90 @@
+#include "actors/learner_actor.hpp"
+
+#include <utility>
+
+#include "actors/role_setup.hpp"
+
+namespace memopd {
+
+MEMOPD_REGISTER_ACTOR("learner", LearnerActor, RoleInit)
+
+LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab) {
+  LearnerSetup setup;
+  setup.student_folder = config.student.model;
+  setup.teacher_folder = config.teacher.model;
+  setup.ppo = config.ppo;
+  setup.opd = config.opd;
+  setup.optimizer = config.optimizer;
+  setup.critic = config.critic;
+  setup.learner = config.learner;
+  setup.pack = config.pack;
+  setup.sampling_temperature = config.sampling.temperature;
+  setup.num_optimizer_steps = planned_optimizer_steps(config.learner, config.run.num_steps, config.sampling.num_samples);
+  setup.seed = config.run.seed;
+  setup.scored_vocab = scored_vocab;
+  return setup;
+}
+
+LearnerActor::LearnerActor(RoleInit init) : init_(std::move(init)) {}
+
+void LearnerActor::setup() {
+  on(&LearnerActor::train);
+  on(&LearnerActor::save);
+  if (auto loaded = load(); !loaded) {
+    fail(loaded.error());
+  }
+}
+
+Expected<void> LearnerActor::load() {
+  auto config = load_role_config(init_);
+  if (!config) {
+    return unexpected(config.error());
+  }
+  auto tokenizer = load_role_tokenizer(init_);
+  if (!tokenizer) {
+    return unexpected(tokenizer.error());
+  }
+  auto group = objects().get<CollectiveGroup>(init_.collective);
+  if (!group) {
+    return unexpected(group.error());
+  }
+  auto learner = Learner::create(learner_setup(*config, (*tokenizer)->vocab_size()),
+                                 (**group)[static_cast<std::size_t>(rank())]);
+  if (!learner) {
+    return unexpected(learner.error());
+  }
+  learner_ = *std::move(learner);
+  return {};
+}
+
+Expected<StepTrained> LearnerActor::train(const TrainStep& request) {
+  auto batch = objects().get<StepBatch>(request.batch);
+  if (!batch) {
+    return unexpected(batch.error());
+  }
+  auto report = learner_->step(**batch, [this](const ObjectRef& scores) { return objects().get<TeacherScores>(scores); });
+  if (!report) {
+    return unexpected(report.error());
+  }
+  StepTrained trained;
+  trained.policy_version = report->policy_version;
+  trained.num_optimizer_steps = report->num_optimizer_steps;
+  trained.num_trained = report->num_trained;
+  trained.max_skipped_in_a_row = report->max_skipped_in_a_row;
+  for (const DroppedTrajectory& dropped : report->dropped) {
+    trained.dropped[dropped.reason] += 1;
+  }
+  trained.metrics = std::move(report->metrics);
+  if (rank() == 0) {
+    trained.weights = objects().put(std::make_shared<const WeightSet>(learner_->weights()),
+                                    Scope{ScopeKind::version, report->policy_version});
+  }
+  return trained;
+}
+
+Expected<CheckpointSaved> LearnerActor::save(const SaveCheckpoint& request) {
+  MEMOPD_RETURN_IF_ERROR(learner_->save_checkpoint(request.folder));
+  return CheckpointSaved{};
+}
+
+}  // namespace memopd

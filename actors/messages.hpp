@@ -1,0 +1,222 @@
+// The message set of a training run: who asks whom for what.
+//
+//   coordinator -> env         RunTask -> TrajectoryDone
+//   env         -> student     Generate -> Generated
+//   env         -> retriever   Retrieve -> Retrieved
+//   env         -> align_pack  EmitInvocation, EmitTrajectory -> Acknowledged
+//   align_pack  -> teacher     ScorePack -> PackScored
+//   coordinator -> align_pack  CloseStep -> StepClosed
+//   coordinator -> learner     TrainStep -> StepTrained; SaveCheckpoint -> CheckpointSaved
+//   coordinator -> student     LoadWeights -> WeightsLoaded
+// Packs, scores, step batches and weights travel as objects; a message holds their ObjectRef. Delivery is at least once,
+// effects are once: the key of an effect is (lineage, trajectory_id, attempt, invocation_index).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/data/invocation.hpp"
+#include "runtime/data/task.hpp"
+#include "runtime/data/teacher_scores.hpp"
+#include "runtime/data/trajectory.hpp"
+#include "runtime/wire/data_codec.hpp"
+#include "runtime/wire/message.hpp"
+
+namespace memopd {
+
+/// What every actor of a run is started with: the resolved configuration and where it stands in its role.
+struct RoleInit {
+  std::string config_text;    ///< TOML, as dump_config prints it
+  std::string run_directory;  ///< on the head; "" = nothing is written
+  std::string model;          ///< student, teacher: Hugging Face folder; "" = the role's own setting
+  std::string tokenizer;      ///< folder
+  ObjectRef collective;       ///< learner: the process's group
+};
+MEMOPD_MESSAGE(RoleInit, 1, config_text, run_directory, model, tokenizer, collective)
+
+/// Run one attempt of one task to its end.
+struct RunTask {
+  TrajectoryId trajectory_id;
+  std::int32_t attempt = 0;
+  Task task;
+  Sampling sampling;               ///< seed is filled in per invocation
+  std::string student = "student"; ///< group that samples
+  std::uint64_t seed = 0;          ///< of the trajectory
+  bool is_training = true;         ///< false: recorded, never scored or trained on
+};
+MEMOPD_MESSAGE(RunTask, 1, trajectory_id, attempt, task, sampling, student, seed, is_training)
+
+struct TrajectoryDone {
+  TrajectoryId trajectory_id;
+  std::int32_t attempt = 0;
+  TrajectoryStatus status = TrajectoryStatus::completed;
+  std::map<std::string, double> rewards;
+  std::map<std::string, double> metrics;
+  std::string note;  ///< why, when the status is a failure
+};
+MEMOPD_MESSAGE(TrajectoryDone, 1, trajectory_id, attempt, status, rewards, metrics, note)
+
+struct Generate {
+  std::vector<std::int32_t> prompt_token_ids;
+  std::vector<Span> spans;
+  Sampling sampling;
+  std::vector<std::string> stop_strings;
+};
+MEMOPD_MESSAGE(Generate, 1, prompt_token_ids, spans, sampling, stop_strings)
+
+struct Generated {
+  std::vector<std::int32_t> response_token_ids;
+  std::vector<float> rollout_log_probs;
+  std::vector<float> log_kept_mass;
+  std::vector<VersionRun> policy_versions;
+  FinishReason finish_reason = FinishReason::stop;
+  InvocationTimings timings;
+};
+MEMOPD_MESSAGE(Generated, 1, response_token_ids, rollout_log_probs, log_kept_mass, policy_versions, finish_reason, timings)
+
+struct Retrieve {
+  std::vector<std::string> queries;
+  std::int32_t topk = 0;  ///< 0 = the retriever's setting
+};
+MEMOPD_MESSAGE(Retrieve, 1, queries, topk)
+
+struct Retrieved {
+  std::vector<std::vector<Document>> documents;  ///< one list per query, best first
+};
+MEMOPD_MESSAGE(Retrieved, 1, documents)
+
+struct EmitInvocation {
+  Invocation invocation;
+  bool is_training = true;
+};
+MEMOPD_MESSAGE(EmitInvocation, 1, invocation, is_training)
+
+/// The trajectory record: everything but the invocations, which were emitted one by one.
+struct EmitTrajectory {
+  Trajectory trajectory;  ///< invocations empty
+  std::int32_t num_invocations = 0;
+  bool is_training = true;
+};
+MEMOPD_MESSAGE(EmitTrajectory, 1, trajectory, num_invocations, is_training)
+
+struct Acknowledged {};
+MEMOPD_MESSAGE(Acknowledged, 1)
+
+struct ScorePack {
+  ObjectRef pack;         ///< PackedBatch
+  std::int32_t step = 0;  ///< scope of the scores
+};
+MEMOPD_MESSAGE(ScorePack, 1, pack, step)
+
+struct PackScored {
+  ObjectRef scores;  ///< TeacherScores
+  std::uint64_t head_fingerprint = 0;
+  double busy_ms = 0;
+};
+MEMOPD_MESSAGE(PackScored, 1, scores, head_fingerprint, busy_ms)
+
+struct CloseStep {
+  std::int64_t lineage = 0;
+  std::int32_t step = 0;
+  std::int64_t policy_version = 0;
+  std::vector<TrajectoryId> trajectory_ids;  ///< those that ended and are to be in the batch
+};
+MEMOPD_MESSAGE(CloseStep, 1, lineage, step, policy_version, trajectory_ids)
+
+struct StepClosed {
+  ObjectRef batch;  ///< StepBatch
+  std::map<std::string, double> metrics;
+};
+MEMOPD_MESSAGE(StepClosed, 1, batch, metrics)
+
+struct TrainStep {
+  ObjectRef batch;  ///< StepBatch
+};
+MEMOPD_MESSAGE(TrainStep, 1, batch)
+
+struct StepTrained {
+  std::int64_t policy_version = 0;
+  std::int32_t num_optimizer_steps = 0;
+  std::int32_t num_trained = 0;           ///< trajectories
+  std::int32_t max_skipped_in_a_row = 0;  ///< updates left out for a non-finite gradient
+  std::map<std::string, double> dropped;  ///< trajectories by reason
+  std::map<std::string, double> metrics;
+  ObjectRef weights;  ///< WeightSet; rank 0 only
+};
+MEMOPD_MESSAGE(StepTrained, 1, policy_version, num_optimizer_steps, num_trained, max_skipped_in_a_row, dropped, metrics,
+               weights)
+
+struct SaveCheckpoint {
+  std::string folder;
+  std::int32_t step = 0;
+};
+MEMOPD_MESSAGE(SaveCheckpoint, 1, folder, step)
+
+struct CheckpointSaved {};
+MEMOPD_MESSAGE(CheckpointSaved, 1)
+
+struct LoadWeights {
+  ObjectRef weights;  ///< WeightSet
+};
+MEMOPD_MESSAGE(LoadWeights, 1, weights)
+
+struct WeightsLoaded {
+  std::int64_t policy_version = 0;
+};
+MEMOPD_MESSAGE(WeightsLoaded, 1, policy_version)
+
+/// Coordinator: run the whole training run of the configuration.
+struct StartRun {};
+MEMOPD_MESSAGE(StartRun, 1)
+
+/// Coordinator: stop after the step in progress.
+struct StopRun {};
+MEMOPD_MESSAGE(StopRun, 1)
+
+struct RunEnded {
+  std::string verdict;  ///< completed | stopped | failed
+  std::string first_failure;
+};
+MEMOPD_MESSAGE(RunEnded, 1, verdict, first_failure)
+
+/// Coordinator: run these tasks and report each; for evaluation and demonstrations outside a run.
+struct RunTasks {
+  std::vector<RunTask> tasks;
+};
+MEMOPD_MESSAGE(RunTasks, 1, tasks)
+
+struct TasksDone {
+  std::vector<TrajectoryDone> trajectories;  ///< in the order asked
+};
+MEMOPD_MESSAGE(TasksDone, 1, trajectories)
+
+// Compiled once, in messages.cpp: the codec of a message is the costly part of every file that sends it.
+extern template const MessageType& message_type<RoleInit>();
+extern template const MessageType& message_type<RunTask>();
+extern template const MessageType& message_type<TrajectoryDone>();
+extern template const MessageType& message_type<Generate>();
+extern template const MessageType& message_type<Generated>();
+extern template const MessageType& message_type<Retrieve>();
+extern template const MessageType& message_type<Retrieved>();
+extern template const MessageType& message_type<EmitInvocation>();
+extern template const MessageType& message_type<EmitTrajectory>();
+extern template const MessageType& message_type<Acknowledged>();
+extern template const MessageType& message_type<ScorePack>();
+extern template const MessageType& message_type<PackScored>();
+extern template const MessageType& message_type<CloseStep>();
+extern template const MessageType& message_type<StepClosed>();
+extern template const MessageType& message_type<TrainStep>();
+extern template const MessageType& message_type<StepTrained>();
+extern template const MessageType& message_type<SaveCheckpoint>();
+extern template const MessageType& message_type<CheckpointSaved>();
+extern template const MessageType& message_type<LoadWeights>();
+extern template const MessageType& message_type<WeightsLoaded>();
+extern template const MessageType& message_type<StartRun>();
+extern template const MessageType& message_type<StopRun>();
+extern template const MessageType& message_type<RunEnded>();
+extern template const MessageType& message_type<RunTasks>();
+extern template const MessageType& message_type<TasksDone>();
+
+}  // namespace memopd

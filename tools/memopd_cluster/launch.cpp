@@ -1,0 +1,182 @@
+#include "tools/memopd_cluster/launch.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "actors/roles.hpp"
+#include "runtime/actor/topology.hpp"
+#include "runtime/config/load.hpp"
+#include "runtime/config/validate.hpp"
+#include "runtime/telemetry/run_directory.hpp"
+#include "tools/session/console.hpp"
+#include "tools/session/local_session.hpp"
+
+namespace memopd {
+namespace {
+
+std::atomic<int> received_signal{0};
+
+// The first INT or TERM asks the run to checkpoint and stop, the second ends the process.
+void watch_signals(const sigset_t& signals) {
+  std::thread([signals] {
+    while (true) {
+      int number = 0;
+      sigwait(&signals, &number);
+      if (received_signal.exchange(number) != 0) {
+        _exit(128 + number);
+      }
+    }
+  }).detach();
+}
+
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+Expected<RunEnded> wait_for_end(LocalSession& session, const RunDirectory& directory) {
+  auto ended = session.cluster().ask<RunEnded>(session.coordinator(), StartRun{}, std::chrono::hours(24 * 365));
+  bool is_stop_sent = false;
+  while (!ended.wait_for(std::chrono::milliseconds(500))) {
+    (void)directory.write_topology(nlohmann::json(session.cluster().topology()).dump(1) + "\n");
+    if (const std::string failure = session.first_failure(); !failure.empty()) {
+      return unexpected(ErrorCode::target_down, failure);
+    }
+    if (received_signal != 0 && !is_stop_sent) {
+      is_stop_sent = true;
+      (void)session.cluster().tell(session.coordinator(), StopRun{});
+    }
+  }
+  (void)directory.write_topology(nlohmann::json(session.cluster().topology()).dump(1) + "\n");
+  return ended.get();
+}
+
+void write_failed_summary(const RunDirectory& directory, const std::string& failure) {
+  Summary summary;
+  if (auto written = load_summary(directory.path() / "summary.json")) {
+    summary = *std::move(written);
+  }
+  summary.verdict = Verdict::failed;
+  summary.first_failure = failure;
+  (void)directory.write_summary(summary);
+}
+
+// One row per moment, one column per split of [eval]: mean F1 over tasks with its 95 % interval.
+void print_table(const Config& config, const RunDirectory& directory) {
+  const auto summary = load_summary(directory.path() / "summary.json");
+  if (!summary || summary->metrics.empty()) {
+    return;
+  }
+  fmt::print("\n{:<12}", "F1");
+  for (const EvalSplitConfig& split : config.eval.splits) {
+    fmt::print(" {:>24}", fmt::format("{} ({}, K={})", split.name, split.split, split.num_objectives));
+  }
+  for (const char* moment : {"cold_start", "final", "teacher"}) {
+    const auto group = summary->metrics.find(moment);
+    if (group == summary->metrics.end()) {
+      continue;
+    }
+    fmt::print("\n{:<12}", moment);
+    for (const EvalSplitConfig& split : config.eval.splits) {
+      const auto value = group->second.find(split.name);
+      const auto* interval = value == group->second.end() ? nullptr : std::get_if<Interval>(&value->second);
+      fmt::print(" {:>24}", interval == nullptr ? std::string("-")
+                                                : fmt::format("{:.3f} [{:.3f}, {:.3f}]", interval->mean, interval->low, interval->high));
+    }
+  }
+  fmt::print("\n\n");
+  std::fflush(stdout);
+}
+
+Expected<RunDirectory> prepare_directory(const Config& config, const LaunchArguments& arguments) {
+  auto manifest = make_manifest(config.run.name, arguments.command_line, config.run.seed,
+                                {arguments.config_path, config.student.model, config.teacher.model, config.env.front().tasks,
+                                 config.retriever.corpus, config.retriever.index});
+  if (!manifest) {
+    return unexpected(manifest.error());
+  }
+  auto directory = RunDirectory::create(config.run.directory, config.run.name);
+  if (!directory) {
+    return unexpected(directory.error());
+  }
+  MEMOPD_RETURN_IF_ERROR(directory->write_config(dump_config(config)));
+  MEMOPD_RETURN_IF_ERROR(directory->write_manifest(*manifest));
+  return directory;
+}
+
+int run(const Config& config, const LaunchArguments& arguments) {
+  const sigset_t signals = block_signals();
+  auto directory = prepare_directory(config, arguments);
+  if (!directory) {
+    return report_error(directory.error().message, kExitUsage);
+  }
+  watch_signals(signals);
+  Console console(config.run.num_steps);
+  auto sink = directory->open_log_sink(console.sink());
+  if (!sink) {
+    return report_error(sink.error().message, kExitRunFailed);
+  }
+  set_log_sink(*std::move(sink));
+  console.note("run " + directory->path().string());
+
+  int code = kExitRunFailed;
+  std::string failure;
+  if (auto session = LocalSession::start(config, launch_roles(config, directory->path().string())); !session) {
+    failure = session.error().message;
+  } else {
+    auto ended = wait_for_end(**session, *directory);
+    failure = ended ? ended->first_failure : ended.error().message;
+    code = ended && ended->verdict != "failed" ? kExitOk : kExitRunFailed;
+    const ShutdownReport report = (*session)->cluster().shutdown();
+    for (const std::string& survivor : report.survivors) {
+      console.note("still running: " + survivor);
+    }
+    if (!report.survivors.empty()) {
+      std::fflush(stdout);
+      _exit(code);
+    }
+  }
+  set_log_sink({});
+  if (code == kExitRunFailed) {
+    write_failed_summary(*directory, failure);
+    return report_error("run failed: " + failure, code);
+  }
+  print_table(config, *directory);
+  const int signal_number = received_signal;
+  console.note(fmt::format("{}: {}", signal_number != 0 ? "stopped" : "completed", (directory->path() / "summary.json").string()));
+  return signal_number != 0 ? 128 + signal_number : code;
+}
+
+}  // namespace
+
+int launch(const LaunchArguments& arguments) {
+  auto config = load_config(arguments.config_path, arguments.overrides);
+  if (!config) {
+    return report_error(config.error().message, kExitUsage);
+  }
+  if (auto valid = validate(*config, Purpose::launch); !valid) {
+    return report_error(valid.error().message, kExitUsage);
+  }
+  if (arguments.is_dry_run) {
+    std::fputs(dump_config(*config).c_str(), stdout);
+    return kExitOk;
+  }
+  if (auto checked = check_inputs(*config, launch_roles(*config, {})); !checked) {
+    return report_error(checked.error().message, kExitUsage);
+  }
+  return run(*config, arguments);
+}
+
+}  // namespace memopd

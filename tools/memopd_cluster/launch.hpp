@@ -1,0 +1,19 @@
+// `memopd-cluster launch`: the whole training run, from its configuration to a verdict.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace memopd {
+
+struct LaunchArguments {
+  std::string config_path;
+  std::vector<std::string> overrides;  ///< a.b=value
+  bool is_dry_run = false;             ///< print the resolved configuration and stop
+  std::vector<std::string> command_line;
+};
+
+/// @return exit code: 0 as planned, 1 run failed, 2 usage or config, 128+n ended by signal n
+int launch(const LaunchArguments& arguments);
+
+}  // namespace memopd
