@@ -133,14 +133,13 @@ std::string Address::stop_reason() const {
 }
 
 void Address::begin_call(const MessageType& type, std::chrono::nanoseconds now) {
+  // Counted here, so that whoever has an answer sees its call counted.
+  num_handled_.fetch_add(1, std::memory_order_relaxed);
   call_since_ns_.store(now.count(), std::memory_order_relaxed);
   call_type_.store(&type, std::memory_order_release);
 }
 
-void Address::end_call() {
-  call_type_.store(nullptr, std::memory_order_release);
-  num_handled_.fetch_add(1, std::memory_order_relaxed);
-}
+void Address::end_call() { call_type_.store(nullptr, std::memory_order_release); }
 
 void Address::begin_ask(std::uint64_t id, const std::string& target, const MessageType& type,
                         std::chrono::nanoseconds now) {

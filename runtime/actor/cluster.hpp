@@ -75,8 +75,8 @@ class Cluster {
   [[nodiscard]] virtual Topology topology() const = 0;
   /// Asks an actor to end after its current handler. What waits in its mailbox is answered with target_down.
   virtual void stop(const ActorRef& actor, std::string_view reason) = 0;
-  /// Stops all actors, waits at most `patience` and names the survivors. Never inside an actor (MEMOPD_CHECK). Runs once;
-  /// later calls return the same report. The destructor calls it.
+  /// Stops all actors, waits at most `patience` and names the survivors; nothing can be spawned any more. May be called
+  /// again to wait longer. Never inside an actor (MEMOPD_CHECK). The destructor does it too; it leaves survivors behind.
   virtual ShutdownReport shutdown(std::chrono::milliseconds patience = kShutdownPatience) = 0;
   /// The first actor that failed (threw or called fail()), if any.
   [[nodiscard]] virtual std::optional<Down> first_failure() const = 0;
@@ -89,9 +89,10 @@ class Cluster {
 };
 
 struct LocalClusterOptions {
-  std::int32_t threads = 2;                     ///< of the cooperative scheduler; >= 1
-  std::string policy = "sharing";               ///< "sharing" (one queue, low latency on few threads) or "stealing"
-  std::function<void(const Down&)> on_failure;  ///< called on the failing actor's thread for every failure; short
+  std::int32_t threads = 2;        ///< of the cooperative scheduler; >= 1
+  std::string policy = "sharing";  ///< "sharing" (one queue, low latency on few threads) or "stealing"
+  std::function<void(const Down&)> on_failure =
+      nullptr;  ///< called on the failing actor's thread for every failure; short
 };
 
 /// The in-process form on CAF's scheduler.

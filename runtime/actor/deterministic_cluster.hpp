@@ -42,8 +42,8 @@ struct FaultRates {
 [[nodiscard]] FaultHook seeded_faults(std::uint64_t seed, const FaultRates& rates);
 
 struct DeterministicOptions {
-  std::function<void(const Down&)> on_failure;
-  FaultHook faults;  ///< empty: none
+  std::function<void(const Down&)> on_failure = nullptr;
+  FaultHook faults = nullptr;  ///< empty: none
 };
 
 class DeterministicCluster : public virtual Cluster {

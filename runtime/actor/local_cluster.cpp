@@ -1,4 +1,7 @@
 // The in-process cluster on CAF core: one CAF actor per cell, one message type, no network module.
+#include <atomic>
+#include <algorithm>
+#include <atomic>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
@@ -86,20 +89,25 @@ class LocalCluster final : public ClusterCore {
   ShutdownReport shutdown(std::chrono::milliseconds patience) override {
     MEMOPD_CHECK(current_cell() == nullptr, "shutdown inside an actor");
     const std::lock_guard lock(shutdown_mutex_);
-    if (!report_) {
-      begin_shutdown();
-      wait_until_empty(patience);
-      report_ = ShutdownReport{alive()};
-      for (const std::string& name : report_->survivors) {
-        log_warning("actor", "survived_shutdown", {{"actor", name}});
-      }
-      for (const auto& address : addresses()) {
-        if (!address->is_alive()) {
-          address->set_route(nullptr);
-        }
+    begin_shutdown();
+    wait_until_empty(patience);
+    ShutdownReport report{alive()};
+    for (const std::string& name : report.survivors) {
+      log_warning("actor", "survived_shutdown", {{"actor", name}});
+    }
+    for (const auto& address : addresses()) {
+      if (!address->is_alive()) {
+        address->set_route(nullptr);
       }
     }
-    return *report_;
+    has_shut_down_ = true;
+    return report;
+  }
+
+  /// Once shut down, whoever still lives has had its time.
+  [[nodiscard]] bool close() {
+    return shutdown(has_shut_down_ ? std::chrono::milliseconds(0) : kShutdownPatience).survivors.empty() &&
+           wait_until_empty(std::chrono::milliseconds(0));
   }
 
  private:
@@ -119,7 +127,7 @@ class LocalCluster final : public ClusterCore {
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex shutdown_mutex_;
-  std::optional<ShutdownReport> report_;
+  std::atomic<bool> has_shut_down_{false};
   Config config_;
   caf::actor_system system_;  // last: its destructor waits for the actors, which use what stands above
 };
@@ -129,7 +137,7 @@ class LocalClusterOwner final : public Cluster {
  public:
   explicit LocalClusterOwner(const LocalClusterOptions& options) : cluster_(std::make_unique<LocalCluster>(options)) {}
   ~LocalClusterOwner() override {
-    if (!cluster_->shutdown(kShutdownPatience).survivors.empty()) {
+    if (!cluster_->close()) {
       (void)cluster_.release();
     }
   }

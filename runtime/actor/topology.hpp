@@ -26,7 +26,7 @@ struct ActorStatus {
   std::string reason;              ///< of the end; empty while it lives
   std::int64_t mailbox_depth = 0;  ///< messages that wait
   std::int64_t max_mailbox = 0;
-  std::int64_t num_handled = 0;  ///< messages, ever
+  std::int64_t num_handled = 0;  ///< messages taken up, ever
   std::string current_call;      ///< message in its handler now; empty when idle
   double current_call_age_ms = 0;
   std::int64_t num_pending_asks = 0;  ///< of this actor to others
