@@ -33,10 +33,10 @@ struct EngineOptions {
 };
 
 struct GenerateRequest {
-  std::uint64_t request_id = 0;                ///< unique among the requests that are not finished
-  std::vector<std::int32_t> prompt_token_ids;  ///< [P], P >= 1
-  Sampling sampling;
-  std::vector<std::string> stop_strings;  ///< matched on the bytes of the response; no empty string
+  std::uint64_t request_id = 0;                  ///< unique among the requests that are not finished
+  std::vector<std::int32_t> prompt_token_ids{};  ///< [P], P >= 1
+  Sampling sampling{};
+  std::vector<std::string> stop_strings{};  ///< matched on the bytes of the response; no empty string
 };
 
 struct GenerateResult {

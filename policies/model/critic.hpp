@@ -20,10 +20,10 @@
 namespace memopd {
 
 struct CriticOptions {
-  std::string trunk = "shared";        ///< "shared" | "own"
-  std::filesystem::path model_folder;  ///< trunk "own": where its decoder starts; required there
-  std::int32_t feature_size = 0;       ///< trunk "shared": the student's hidden_size
-  std::uint64_t seed = 0;              ///< of the MLP's first layer
+  std::string trunk = "shared";          ///< "shared" | "own"
+  std::filesystem::path model_folder{};  ///< trunk "own": where its decoder starts; required there
+  std::int32_t feature_size = 0;         ///< trunk "shared": the student's hidden_size
+  std::uint64_t seed = 0;                ///< of the MLP's first layer
 };
 
 /// As Transformer: `values` may run on several threads at a time, writing parameters needs exclusive access.
