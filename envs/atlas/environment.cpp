@@ -78,7 +78,15 @@ Expected<AtlasOptions> parse_atlas_options(const EnvOptions& options) {
                       : !titles    ? titles.error()
                                    : mix.error());
   }
-  return AtlasOptions{*scorer, *fictional, *topk, *titles, *mix};
+  AtlasOptions parsed{*scorer, *fictional, nullptr, *topk, *titles, *mix};
+  if (const std::string& file = options.options.at("pieces"); !file.empty()) {
+    auto pieces = load_word_pieces(file);
+    if (!pieces) {
+      return unexpected(pieces.error());
+    }
+    parsed.name_maker = std::make_shared<const NameMaker>(World::builtin(), *std::move(pieces));
+  }
+  return parsed;
 }
 
 EnvironmentDefinition definition() {
@@ -86,7 +94,8 @@ EnvironmentDefinition definition() {
   atlas.name = "atlas";
   atlas.description = "questions of one and two hops about 4,706 real countries and places";
   atlas.options = {
-      {"fictional", "0", "share of trajectories with invented names, by the reset seed; 0..1"},
+      {"fictional", "0", "share of train trajectories with invented names, by the reset seed; 0..1"},
+      {"pieces", "", "file of word pieces, one a line, to invent names from; empty = the world's own"},
       {"topk", "0", "documents shown of those found; 0 = all, at most 100"},
       {"titles", "false", "whether `Doc 1(Title: \"Kenya\")` stands before each document"},
       {"mix", "0.3,0.2,0.5", "shares of country one-hop, place one-hop, place two-hop questions; >= 0"},
@@ -126,9 +135,11 @@ Expected<Turn> AtlasEnvironment::reset(const Task& task, std::uint64_t seed) {
   is_waiting_ = false;
   Turn turn;
   turn.observation = task.text;
-  if (SplitMix(chain_seed(seed, {hash_name("fictional")})).uniform() < options_.fictional) {
+  const bool is_fictional = SplitMix(chain_seed(seed, {hash_name("fictional")})).uniform() < options_.fictional;
+  if (is_fictional && task.split == "train") {
     const auto questions = parse_questions(task.text).value_or(std::vector<Question>());
-    names_ = NameMaker::builtin().make_map(World::builtin(), questions, chain_seed(seed, {hash_name("names")}));
+    const NameMaker& maker = options_.name_maker ? *options_.name_maker : NameMaker::builtin();
+    names_ = maker.make_map(World::builtin(), questions, chain_seed(seed, {hash_name("names")}));
     turn.observation = names_->to_fictional.replace(task.text);
     for (auto& aliases : targets_) {
       aliases = {names_->to_fictional.replace(aliases.front())};

@@ -1,7 +1,10 @@
 #include "envs/atlas/fictional.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -16,6 +19,9 @@ constexpr double kTwoWordShare = 0.3;
 constexpr double kSharedWordShare = 0.5;
 constexpr std::array<std::int32_t, 4> kNumPiecesAfterWord = {0, 0, 1, 1};
 constexpr std::array<std::int32_t, 4> kNumPiecesAfterSyllable = {1, 1, 2, 3};
+constexpr double kGivenTwoWordShare = 0.15;
+constexpr double kGivenLongLowShare = 0.3;
+constexpr std::array<std::int32_t, 6> kNumGivenPieces = {0, 1, 1, 2, 2, 3};
 constexpr std::string_view kTemplateWords[] = {
     "a",       "an",     "the",      "is",        "in",          "of",       "its",     "what",  "which",
     "country", "code",   "internet", "capital",   "currency",    "language", "doc",     "title", "think",
@@ -73,6 +79,37 @@ const std::string& pick(const std::vector<std::string>& from, SplitMix& random) 
 }
 
 }  // namespace
+
+Expected<WordPieces> load_word_pieces(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    return unexpected(ErrorCode::not_found, fmt::format("word pieces {}: no such file", file.string()));
+  }
+  WordPieces pieces;
+  for (std::string line; std::getline(stream, line);) {
+    const bool begins_word = line.starts_with(' ');
+    const std::string piece = line.substr(begins_word ? 1 : 0);
+    const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    if (piece.empty() || !std::all_of(piece.begin() + 1, piece.end(), is_lower)) {
+      continue;
+    }
+    if (begins_word && is_upper(piece.front())) {
+      pieces.first.push_back(piece);
+    } else if (begins_word && is_lower(piece.front()) && piece.size() >= 2) {
+      pieces.low.push_back(piece);
+    } else if (!begins_word && is_lower(piece.front())) {
+      pieces.next.push_back(piece);
+    }
+  }
+  if (pieces.first.empty() || pieces.next.empty() || pieces.low.empty()) {
+    return unexpected(
+        ErrorCode::parse_error,
+        fmt::format("word pieces {}: found {} capitalised, {} continuing and {} lower-case pieces, needed "
+                    "some of each",
+                    file.string(), pieces.first.size(), pieces.next.size(), pieces.low.size()));
+  }
+  return pieces;
+}
 
 NameReplacer::NameReplacer(std::vector<std::pair<std::string, std::string>> from_to) : from_to_(std::move(from_to)) {
   std::stable_sort(from_to_.begin(), from_to_.end(),
@@ -140,12 +177,21 @@ NameMaker::NameMaker(const World& world) {
   next_pieces_.assign(next.begin(), next.end());
 }
 
+NameMaker::NameMaker(const World& world, WordPieces pieces) : NameMaker(world) { given_ = std::move(pieces); }
+
 const NameMaker& NameMaker::builtin() {
   static const NameMaker maker(World::builtin());
   return maker;
 }
 
 std::string NameMaker::invent_capitalised(SplitMix& random) const {
+  if (given_) {
+    std::string word = pick(given_->first, random);
+    for (std::int32_t left = kNumGivenPieces[random.below(kNumGivenPieces.size())]; left > 0; --left) {
+      word += pick(given_->next, random);
+    }
+    return word;
+  }
   const bool begins_with_word = random.uniform() < kSharedWordShare;
   std::string name = pick(begins_with_word ? shared_words_ : first_pieces_, random);
   const auto& counts = begins_with_word ? kNumPiecesAfterWord : kNumPiecesAfterSyllable;
@@ -156,6 +202,9 @@ std::string NameMaker::invent_capitalised(SplitMix& random) const {
 }
 
 std::string NameMaker::invent_lower(SplitMix& random) const {
+  if (given_) {
+    return pick(given_->low, random) + (random.uniform() < kGivenLongLowShare ? pick(given_->next, random) : "");
+  }
   std::string name;
   const auto& counts = kNumPiecesAfterSyllable;
   for (std::int32_t left = 1 + counts[random.below(counts.size())]; left > 0; --left) {
@@ -173,7 +222,7 @@ std::string NameMaker::invent(std::string_view like, SplitMix& random) const {
       const bool is_lower = !like.empty() && !is_upper(like.front());
       const auto invent_word = [&] { return is_lower ? invent_lower(random) : invent_capitalised(random); };
       name = invent_word();
-      name += random.uniform() < kTwoWordShare ? " " + invent_word() : "";
+      name += random.uniform() < (given_ ? kGivenTwoWordShare : kTwoWordShare) ? " " + invent_word() : "";
     }
     if (!taken_.contains(lower(name)) && !normalize_answer(Scorer::em, name).empty()) {
       return name;

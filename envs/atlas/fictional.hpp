@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "envs/atlas/world.hpp"
+#include "runtime/base/expected.hpp"
 #include "runtime/base/random.hpp"
 
 namespace memopd::atlas {
@@ -32,12 +35,26 @@ struct NameMap {
   NameReplacer to_real;
 };
 
-/// Invents names out of the pieces of the world's own: words that several documents share and syllables of all names.
-/// Codes become `.xx`, lower-case names one or two lower-case words, others one or two capitalised words. Independent of any
-/// tokenizer. Immutable and thread-safe.
+/// What names are made of, besides the world's own pieces: those of a tokenizer, so that a model which learns to copy
+/// invented names has copied every token it has.
+struct WordPieces {
+  std::vector<std::string> first;  ///< capitalised beginnings of words
+  std::vector<std::string> next;   ///< lower-case continuations
+  std::vector<std::string> low;    ///< lower-case beginnings of words
+};
+
+/// Reads one piece a line; a leading space marks the beginning of a word. Pieces that are not letters are left out.
+/// @error not_found    no such file
+/// @error parse_error  a file without pieces of each of the three kinds; names what it has
+Expected<WordPieces> load_word_pieces(const std::filesystem::path& file);
+
+/// Invents names out of the pieces of the world's own (words that several documents share and syllables of all names),
+/// or of given word pieces, uniformly. Codes become `.xx`, lower-case names one or two lower-case words, others one or two
+/// capitalised words. Immutable and thread-safe.
 class NameMaker {
  public:
   explicit NameMaker(const World& world);
+  NameMaker(const World& world, WordPieces pieces);
   static const NameMaker& builtin();  ///< over World::builtin()
 
   /// A name of the kind of `like` that no subject, fact or template word has.
@@ -54,6 +71,7 @@ class NameMaker {
   std::vector<std::string> shared_words_;  ///< capitalised, in several documents
   std::vector<std::string> first_pieces_;  ///< capitalised first syllables
   std::vector<std::string> next_pieces_;   ///< lower-case further syllables
+  std::optional<WordPieces> given_;        ///< used instead of the three above
   std::unordered_set<std::string> taken_;  ///< lower case: names, facts, template words
 };
 

@@ -7,7 +7,7 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "actors/role_setup.hpp"
-#include "policies/text/bpe_trainer.hpp"
+#include "policies/model/thread_settings.hpp"
 #include "policies/training/sft.hpp"
 #include "runtime/base/random.hpp"
 #include "runtime/config/load.hpp"
@@ -48,6 +48,7 @@ class ColdStart {
 
 Expected<void> ColdStart::run() {
   set_log_sink(console_.sink());
+  set_operation_threads(1);
   MEMOPD_RETURN_IF_ERROR(prepare());
   MEMOPD_RETURN_IF_ERROR(warm_up());
   MEMOPD_RETURN_IF_ERROR(train());
@@ -61,6 +62,7 @@ Expected<void> ColdStart::prepare() {
     return unexpected(tokenizer.error());
   }
   MEMOPD_RETURN_IF_ERROR(tokenizer->save(config_.sft.output));
+  MEMOPD_RETURN_IF_ERROR(offer_word_pieces(*tokenizer, config_));
   SftSetup setup;
   setup.sft = config_.sft;
   setup.optimizer = config_.optimizer;

@@ -7,6 +7,7 @@
 #include "envs/registry.hpp"
 #include "policies/text/bpe_trainer.hpp"
 #include "runtime/base/random.hpp"
+#include "runtime/telemetry/run_directory.hpp"
 
 namespace memopd {
 namespace {
@@ -44,6 +45,30 @@ Expected<Tokenizer> sft_tokenizer(const Config& config) {
     texts.push_back(task.text);
   }
   return train_bpe(texts, {.vocab_size = config.sft.vocab_size, .added_tokens = kTags});
+}
+
+Expected<void> offer_word_pieces(const Tokenizer& tokenizer, Config& config) {
+  EnvConfig& env = config.env.front();
+  auto definition = find_environment(env.name);
+  if (!definition) {
+    return unexpected(definition.error());
+  }
+  const auto is_pieces = [](const OptionSpec& option) { return option.name == "pieces"; };
+  const bool has_option = std::any_of(definition->options.begin(), definition->options.end(), is_pieces);
+  if (!has_option || env.options.contains("pieces")) {
+    return {};
+  }
+  std::string lines;
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string_view piece = tokenizer.token_bytes(id);
+    if (piece.find('\n') == std::string_view::npos) {
+      lines.append(piece).append("\n");
+    }
+  }
+  const auto file = std::filesystem::path(config.sft.output) / "word_pieces.txt";
+  MEMOPD_RETURN_IF_ERROR(write_file_atomic(file, lines));
+  env.options["pieces"] = file.string();
+  return {};
 }
 
 Expected<std::vector<RunTask>> probe_tasks(const Config& config, const TaskSource& source, std::int32_t index) {

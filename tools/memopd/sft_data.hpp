@@ -18,6 +18,10 @@ namespace memopd {
 /// sft.tokenizer, or one trained on the environment's documents with the protocol's tags as added tokens.
 Expected<Tokenizer> sft_tokenizer(const Config& config);
 
+/// Writes the tokenizer's word pieces to sft.output/word_pieces.txt and, if the environment has an option `pieces` that
+/// is not set, sets it to that file: names invented for demonstrations then exercise every token.
+Expected<void> offer_word_pieces(const Tokenizer& tokenizer, Config& config);
+
 /// Tasks of probe `index`: of the first split of [eval] (else "val"), other ones than the evaluation's.
 Expected<std::vector<RunTask>> probe_tasks(const Config& config, const TaskSource& source, std::int32_t index);
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/coordinator_actor.hpp"
+#include "policies/model/thread_settings.hpp"
 
 namespace memopd {
 
@@ -18,6 +19,7 @@ LocalSession::LocalSession(Config config, std::unique_ptr<Cluster> cluster)
 LocalSession::~LocalSession() { cluster_->shutdown(); }
 
 Expected<std::unique_ptr<LocalSession>> LocalSession::start(const Config& config, const RoleSelection& selection) {
+  set_operation_threads(1);
   std::unique_ptr<LocalSession> session(
       new LocalSession(config, make_local_cluster({.threads = config.run.num_threads})));
   auto coordinator = spawn_roles(*session->cluster_, config, selection);
