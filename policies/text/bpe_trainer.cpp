@@ -211,21 +211,17 @@ Expected<Tokenizer> train_bpe(std::span<const std::string> texts, const BpeTrain
   const auto num_added = static_cast<std::int32_t>(options.added_tokens.size() + options.special_tokens.size());
   std::vector<BpeToken> tokens = byte_tokens();
   std::vector<BpeMerge> merges;
-  std::unordered_map<std::string, std::int32_t> ids_by_bytes;
-  while (static_cast<std::int32_t>(tokens.size()) < options.vocab_size - num_added) {
+  // No two merges lead to the same bytes: all their places in the corpus were cut alike until then.
+  for (auto id = static_cast<std::int32_t>(tokens.size()); id < options.vocab_size - num_added; ++id) {
     const QueuedPair best = counts.pop();
     if (best.count < options.min_frequency) {
       break;
     }
     const auto& [left, right] = best.pair;
-    std::string bytes = tokens[static_cast<std::size_t>(left)].bytes + tokens[static_cast<std::size_t>(right)].bytes;
-    // "ab" + "c" and "a" + "bc" are two merges that lead to one token.
-    const auto [place, is_new] = ids_by_bytes.emplace(bytes, static_cast<std::int32_t>(tokens.size()));
-    if (is_new) {
-      tokens.push_back({std::move(bytes), false, true});
-    }
-    merges.push_back({left, right, place->second});
-    counts.merge(best.pair, place->second);
+    tokens.push_back(
+        {tokens[static_cast<std::size_t>(left)].bytes + tokens[static_cast<std::size_t>(right)].bytes, false, true});
+    merges.push_back({left, right, id});
+    counts.merge(best.pair, id);
   }
   auto model = BpeModel::create(std::move(tokens), std::move(merges), /*ignore_merges=*/false);
   if (!model) {

@@ -171,7 +171,9 @@ TEST_CASE("vocabularies of different size agree on the ids they share", "[tokeni
   CHECK(check_compatible(*small, *large, 257));
   CHECK(check_compatible(*small, *large, 0));
   CHECK(check_compatible(*large, *small, 0));
-  CHECK_FALSE(check_compatible(*small, *large, 258));  // an id that the student does not have
+  const auto too_many = check_compatible(*small, *large, 258);  // an id that the student does not have
+  REQUIRE_FALSE(too_many);
+  CHECK(too_many.error().message.find("scored ids must be 1..257") != std::string::npos);
   CHECK_FALSE(check_compatible(*small, *large, -1));
 }
 
