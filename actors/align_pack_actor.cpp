@@ -102,7 +102,8 @@ Expected<void> AlignPackActor::append_text(const Trajectory& record) {
   }
   std::vector<CallText> calls;
   for (const Invocation& invocation : whole.invocations) {
-    calls.push_back({tokenizer_->decode(invocation.prompt_token_ids), tokenizer_->decode(invocation.response_token_ids)});
+    calls.push_back(
+        {tokenizer_->decode(invocation.prompt_token_ids), tokenizer_->decode(invocation.response_token_ids)});
   }
   return text_->append(whole, calls);
 }

@@ -99,7 +99,8 @@ void CoordinatorActor::stop_run(const StopRun&) {
   log_info("coordinator", "stop_requested", {{"step", step_}});
 }
 
-void CoordinatorActor::evaluate(const EvaluationRequest& request, const std::string& moment, std::function<void()> then) {
+void CoordinatorActor::evaluate(const EvaluationRequest& request, const std::string& moment,
+                                std::function<void()> then) {
   auto tasks = evaluation_tasks(config_->eval, *tasks_, request);
   if (!tasks) {
     fail_run("evaluation", tasks.error());
@@ -124,8 +125,12 @@ void CoordinatorActor::evaluate(const EvaluationRequest& request, const std::str
         for (const auto& [name, value] : result.summary) {
           if (const auto* interval = std::get_if<Interval>(&value); interval != nullptr && !name.ends_with("_em")) {
             log_info("coordinator", "evaluated",
-                     {{"step", step_}, {"student", request.student}, {"name", name}, {"f1", interval->mean},
-                      {"low", interval->low}, {"high", interval->high}});
+                     {{"step", step_},
+                      {"student", request.student},
+                      {"name", name},
+                      {"f1", interval->mean},
+                      {"low", interval->low},
+                      {"high", interval->high}});
           }
         }
         summary_.durations["evaluation"] += seconds(now() - phase_began_);
@@ -147,8 +152,12 @@ Expected<std::vector<RunTask>> CoordinatorActor::training_tasks(std::int32_t ste
       RunTask task;
       task.trajectory_id = {"train", step, index, sample};
       task.task = (*tasks)[static_cast<std::size_t>(index)];
-      task.sampling = {config_->sampling.temperature, config_->sampling.top_p, config_->sampling.top_k,
-                       config_->sampling.min_p, config_->sampling.max_response_tokens, 0};
+      task.sampling = {config_->sampling.temperature,
+                       config_->sampling.top_p,
+                       config_->sampling.top_k,
+                       config_->sampling.min_p,
+                       config_->sampling.max_response_tokens,
+                       0};
       task.seed = trajectory_seed(config_->run.seed, task.trajectory_id);
       result.push_back(std::move(task));
     }
@@ -192,8 +201,9 @@ void CoordinatorActor::close(const TasksDone& collected) {
       request.trajectory_ids.push_back(done.trajectory_id);
     } else {
       ++summary_.counts.dropped;
-      log_warning("coordinator", "trajectory_dropped",
-                  {{"trajectory", to_string(done.trajectory_id)}, {"reason", to_string(done.status)}, {"note", done.note}});
+      log_warning(
+          "coordinator", "trajectory_dropped",
+          {{"trajectory", to_string(done.trajectory_id)}, {"reason", to_string(done.status)}, {"note", done.note}});
     }
   }
   auto align_pack = cluster().find("align_pack");
@@ -251,18 +261,21 @@ void CoordinatorActor::trained(const std::vector<StepTrained>& ranks) {
 bool CoordinatorActor::check_alarms(const StepTrained& report) {
   const AlarmsConfig& alarms = config_->alarms;
   if (num_empty_steps_ >= alarms.max_empty_steps) {
-    fail_run("alarm", {ErrorCode::refused, std::to_string(num_empty_steps_) + " steps in a row without a trained trajectory"});
+    fail_run("alarm",
+             {ErrorCode::refused, std::to_string(num_empty_steps_) + " steps in a row without a trained trajectory"});
     return false;
   }
   if (report.max_skipped_in_a_row >= alarms.max_skipped_updates) {
-    fail_run("alarm", {ErrorCode::non_finite, std::to_string(report.max_skipped_in_a_row) +
-                                                  " updates in a row skipped for non-finite gradients, allowed fewer than " +
-                                                  std::to_string(alarms.max_skipped_updates)});
+    fail_run("alarm",
+             {ErrorCode::non_finite, std::to_string(report.max_skipped_in_a_row) +
+                                         " updates in a row skipped for non-finite gradients, allowed fewer than " +
+                                         std::to_string(alarms.max_skipped_updates)});
     return false;
   }
   const auto gap = step_metrics_.find("train/rollout_gap");
   if (gap != step_metrics_.end() && gap->second > alarms.max_rollout_gap) {
-    log_warning("coordinator", "rollout_gap", {{"step", step_}, {"gap", gap->second}, {"allowed", alarms.max_rollout_gap}});
+    log_warning("coordinator", "rollout_gap",
+                {{"step", step_}, {"gap", gap->second}, {"allowed", alarms.max_rollout_gap}});
   }
   return true;
 }
@@ -297,9 +310,15 @@ void CoordinatorActor::step_done() {
   write_metrics(step_metrics_);
   write_summary();
   log_info("coordinator", "step_done",
-           {{"step", step_}, {"num_steps", config_->run.num_steps}, {"reward", step_metrics_["rollout/reward/final"]},
-            {"f1", step_metrics_["rollout/f1"]}, {"tokens_per_s", tokens_per_s}, {"elapsed_s", seconds(now() - run_began_)}});
-  const auto is_due = [&](std::int32_t every) { return every > 0 && step_ % every == 0 && step_ < config_->run.num_steps; };
+           {{"step", step_},
+            {"num_steps", config_->run.num_steps},
+            {"reward", step_metrics_["rollout/reward/final"]},
+            {"f1", step_metrics_["rollout/f1"]},
+            {"tokens_per_s", tokens_per_s},
+            {"elapsed_s", seconds(now() - run_began_)}});
+  const auto is_due = [&](std::int32_t every) {
+    return every > 0 && step_ % every == 0 && step_ < config_->run.num_steps;
+  };
   const auto go_on = [this, evaluates = is_due(config_->eval.every)] {
     if (evaluates) {
       phase_began_ = now();

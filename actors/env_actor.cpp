@@ -120,7 +120,8 @@ Later<TrajectoryDone> EnvActor::run_task(const RunTask& task) {
       slots_.try_emplace(slot_id, TrajectoryBuilder(task, protocol_, config_.name, limits_), std::move(promise));
   place->second.environment = *std::move(environment);
   call_environment(
-      slot_id, [problem = task.task, seed = task.seed](Environment& target) { return target.reset(problem, seed); }, true);
+      slot_id, [problem = task.task, seed = task.seed](Environment& target) { return target.reset(problem, seed); },
+      true);
   return later;
 }
 
@@ -167,8 +168,8 @@ void EnvActor::environment_answered(const EnvironmentAnswered& answer) {
   }
   log_warning("env", "environment_failed",
               {{"trajectory", to_string(slot.builder.task().trajectory_id)}, {"error", answer.error}});
-  proceed(answer.slot, slot.builder.fail(TrajectoryStatus::env_failed,
-                                         "environment " + config_.name + " " + answer.error));
+  proceed(answer.slot,
+          slot.builder.fail(TrajectoryStatus::env_failed, "environment " + config_.name + " " + answer.error));
 }
 
 void EnvActor::environment_deadline(const EnvironmentDeadline& deadline) {
@@ -179,9 +180,10 @@ void EnvActor::environment_deadline(const EnvironmentDeadline& deadline) {
   Slot& slot = found->second;
   slot.is_waiting_for_environment = false;
   slot.environment.reset();  // the hanging call keeps its own reference
-  const std::string note = "environment " + config_.name + ": no answer within turn_timeout_ms " +
-                           std::to_string(config_.turn_timeout_ms);
-  log_warning("env", "environment_timeout", {{"trajectory", to_string(slot.builder.task().trajectory_id)}, {"error", note}});
+  const std::string note =
+      "environment " + config_.name + ": no answer within turn_timeout_ms " + std::to_string(config_.turn_timeout_ms);
+  log_warning("env", "environment_timeout",
+              {{"trajectory", to_string(slot.builder.task().trajectory_id)}, {"error", note}});
   proceed(deadline.slot, slot.builder.fail(TrajectoryStatus::timeout, note));
 }
 
@@ -198,7 +200,8 @@ void EnvActor::proceed(std::int64_t slot_id, NextCall next) {
       generate(slot_id);
       return;
     case NextCall::environment:
-      call_environment(slot_id, [action = slot.builder.action()](Environment& target) { return target.step(action); }, false);
+      call_environment(
+          slot_id, [action = slot.builder.action()](Environment& target) { return target.step(action); }, false);
       return;
     case NextCall::tool:
       retrieve(slot_id);
@@ -206,7 +209,8 @@ void EnvActor::proceed(std::int64_t slot_id, NextCall next) {
     case NextCall::finish: {
       slot.is_finished = true;
       ++slot.num_unacknowledged;
-      ask<Acknowledged>(align_pack_for(cluster(), slot.builder.task().trajectory_id), slot.builder.record(), ask_timeout_)
+      ask<Acknowledged>(align_pack_for(cluster(), slot.builder.task().trajectory_id), slot.builder.record(),
+                        ask_timeout_)
           .then([this, slot_id](const Expected<Acknowledged>& answer) { acknowledged(slot_id, answer); });
       return;
     }
@@ -228,10 +232,11 @@ void EnvActor::generate(std::int64_t slot_id) {
       .ask<Generated>(*this, builder.request(), ask_timeout_)
       .then([this, slot_id](const Expected<Generated>& generated) {
         TrajectoryBuilder& waiting = slots_.at(slot_id).builder;
-        proceed(slot_id, generated ? waiting.responded(*generated)
-                                   : waiting.fail(generated.error().code == ErrorCode::timeout ? TrajectoryStatus::timeout
-                                                                                              : TrajectoryStatus::aborted,
-                                                  "student: " + generated.error().message));
+        proceed(slot_id, generated
+                             ? waiting.responded(*generated)
+                             : waiting.fail(generated.error().code == ErrorCode::timeout ? TrajectoryStatus::timeout
+                                                                                         : TrajectoryStatus::aborted,
+                                            "student: " + generated.error().message));
       });
 }
 
@@ -253,7 +258,9 @@ void EnvActor::retrieve(std::int64_t slot_id) {
         }
         call_environment(
             slot_id,
-            [result = ToolResult{retrieved->documents.front()}](Environment& target) { return target.tool_result(result); },
+            [result = ToolResult{retrieved->documents.front()}](Environment& target) {
+              return target.tool_result(result);
+            },
             false);
       });
 }

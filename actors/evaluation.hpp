@@ -18,7 +18,7 @@ struct EvaluationRequest {
   std::string student = "student";  ///< group
   std::string prefix;               ///< "" for the student, "teacher_" for the teacher
   std::int32_t step = 0;
-  bool is_interval = false;         ///< only splits with at_intervals, at most eval.interval_tasks each
+  bool is_interval = false;  ///< only splits with at_intervals, at most eval.interval_tasks each
 };
 
 /// The tasks of every split of [eval], in order. The same for every run: seeds follow from the split alone, so that runs

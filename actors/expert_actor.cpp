@@ -18,7 +18,8 @@ std::string span_text(const Generate& request, const Tokenizer& tokenizer, bool 
     const bool belongs = is_question ? span.kind == SpanKind::question
                                      : span.kind == SpanKind::kept || span.kind == SpanKind::observation;
     if (belongs) {
-      text += tokenizer.decode(ids.subspan(static_cast<std::size_t>(span.begin), static_cast<std::size_t>(span.end - span.begin)));
+      text += tokenizer.decode(
+          ids.subspan(static_cast<std::size_t>(span.begin), static_cast<std::size_t>(span.end - span.begin)));
     }
   }
   return text;

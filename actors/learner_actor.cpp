@@ -19,7 +19,8 @@ LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab) {
   setup.learner = config.learner;
   setup.pack = config.pack;
   setup.sampling_temperature = config.sampling.temperature;
-  setup.num_optimizer_steps = planned_optimizer_steps(config.learner, config.run.num_steps, config.sampling.num_samples);
+  setup.num_optimizer_steps =
+      planned_optimizer_steps(config.learner, config.run.num_steps, config.sampling.num_samples);
   setup.seed = config.run.seed;
   setup.scored_vocab = scored_vocab;
   return setup;
@@ -48,8 +49,8 @@ Expected<void> LearnerActor::load() {
   if (!group) {
     return unexpected(group.error());
   }
-  auto learner = Learner::create(learner_setup(*config, (*tokenizer)->vocab_size()),
-                                 (**group)[static_cast<std::size_t>(rank())]);
+  auto learner =
+      Learner::create(learner_setup(*config, (*tokenizer)->vocab_size()), (**group)[static_cast<std::size_t>(rank())]);
   if (!learner) {
     return unexpected(learner.error());
   }
@@ -62,7 +63,8 @@ Expected<StepTrained> LearnerActor::train(const TrainStep& request) {
   if (!batch) {
     return unexpected(batch.error());
   }
-  auto report = learner_->step(**batch, [this](const ObjectRef& scores) { return objects().get<TeacherScores>(scores); });
+  auto report =
+      learner_->step(**batch, [this](const ObjectRef& scores) { return objects().get<TeacherScores>(scores); });
   if (!report) {
     return unexpected(report.error());
   }

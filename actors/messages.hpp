@@ -41,10 +41,10 @@ struct RunTask {
   TrajectoryId trajectory_id;
   std::int32_t attempt = 0;
   Task task;
-  Sampling sampling;               ///< seed is filled in per invocation
-  std::string student = "student"; ///< group that samples
-  std::uint64_t seed = 0;          ///< of the trajectory
-  bool is_training = true;         ///< false: recorded, never scored or trained on
+  Sampling sampling;                ///< seed is filled in per invocation
+  std::string student = "student";  ///< group that samples
+  std::uint64_t seed = 0;           ///< of the trajectory
+  bool is_training = true;          ///< false: recorded, never scored or trained on
 };
 MEMOPD_MESSAGE(RunTask, 1, trajectory_id, attempt, task, sampling, student, seed, is_training)
 
@@ -74,7 +74,8 @@ struct Generated {
   FinishReason finish_reason = FinishReason::stop;
   InvocationTimings timings;
 };
-MEMOPD_MESSAGE(Generated, 1, response_token_ids, rollout_log_probs, log_kept_mass, policy_versions, finish_reason, timings)
+MEMOPD_MESSAGE(Generated, 1, response_token_ids, rollout_log_probs, log_kept_mass, policy_versions, finish_reason,
+               timings)
 
 struct Retrieve {
   std::vector<std::string> queries;

@@ -14,7 +14,8 @@ Expected<Bm25Index> open_index(const RetrieverConfig& config, const EnvConfig& e
   if (!config.index.empty()) {
     return Bm25Index::open(config.index);
   }
-  auto documents = config.corpus.empty() ? environment_corpus(env.name, environment_options(env)) : load_corpus(config.corpus);
+  auto documents =
+      config.corpus.empty() ? environment_corpus(env.name, environment_options(env)) : load_corpus(config.corpus);
   if (!documents) {
     return unexpected(documents.error());
   }

@@ -5,7 +5,9 @@
 
 namespace memopd {
 
-Expected<Config> load_role_config(const RoleInit& init) { return parse_config(init.config_text, "role configuration", {}); }
+Expected<Config> load_role_config(const RoleInit& init) {
+  return parse_config(init.config_text, "role configuration", {});
+}
 
 Expected<std::shared_ptr<const Tokenizer>> load_role_tokenizer(const RoleInit& init) {
   auto tokenizer = Tokenizer::load(init.tokenizer);

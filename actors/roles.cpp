@@ -23,6 +23,9 @@ struct RoleToSpawn {
   RoleInit init;
 };
 
+// Models compute for longer than a cooperative handler may: they get threads of their own.
+bool is_computing(const std::string& actor) { return actor == "student" || actor == "teacher" || actor == "learner"; }
+
 std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelection& selection, const RoleInit& base,
                                         ObjectRef collective) {
   std::vector<RoleToSpawn> roles;
@@ -30,6 +33,7 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
     RoleToSpawn role{std::move(actor), std::move(group), {}, base};
     role.options.count = count;
     role.init.model = std::move(model);
+    role.options.blocking = is_computing(role.actor);
     roles.push_back(std::move(role));
   };
   add("retriever", "retriever", 1);
@@ -49,7 +53,6 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
   add("env", "env", config.env.front().num_actors);
   if (selection.with_learner) {
     add("learner", "learner", config.learner.num_ranks);
-    roles.back().options.blocking = true;
     roles.back().init.collective = collective;
   }
   add("coordinator", "coordinator", 1);
@@ -97,9 +100,9 @@ void check_models(const Config& config, const RoleSelection& selection, Problems
   if (selection.with_student && problems.check(load_model_config(config.student.model)) && tokenizer) {
     const auto model = load_model_config(config.student.model);
     if (model->vocab_size < (*tokenizer)->vocab_size()) {
-      problems.add({ErrorCode::tokenizer_mismatch, "student " + config.student.model + ": " + std::to_string(model->vocab_size) +
-                                                       " embedding rows for a tokenizer of " +
-                                                       std::to_string((*tokenizer)->vocab_size()) + " ids"});
+      problems.add({ErrorCode::tokenizer_mismatch,
+                    "student " + config.student.model + ": " + std::to_string(model->vocab_size) +
+                        " embedding rows for a tokenizer of " + std::to_string((*tokenizer)->vocab_size()) + " ids"});
     }
   }
   if (!selection.with_teacher && !selection.with_teacher_policy) {

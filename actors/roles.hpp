@@ -16,8 +16,8 @@ struct RoleSelection {
   bool with_teacher = false;         ///< the scorer
   bool with_teacher_policy = false;  ///< the teacher as a sampling policy, for its evaluation
   bool with_learner = false;
-  std::string run_directory;         ///< "" = nothing is written
-  std::string tokenizer;             ///< folder; "" = student.tokenizer, else student.model
+  std::string run_directory;  ///< "" = nothing is written
+  std::string tokenizer;      ///< folder; "" = student.tokenizer, else student.model
 };
 
 /// A launch: student, teacher (if opd.coef > 0), learner, and the teacher's evaluation if asked for.

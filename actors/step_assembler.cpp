@@ -20,7 +20,8 @@ std::int64_t num_tokens(const Invocation& invocation) {
 
 }  // namespace
 
-StepAssembler::StepAssembler(const PackConfig& config, bool needs_scores) : config_(config), needs_scores_(needs_scores) {}
+StepAssembler::StepAssembler(const PackConfig& config, bool needs_scores)
+    : config_(config), needs_scores_(needs_scores) {}
 
 Expected<bool> StepAssembler::add(const Invocation& invocation) {
   auto& known = attempts_[invocation.trajectory_id][invocation.attempt].invocations;
@@ -96,7 +97,7 @@ Expected<void> StepAssembler::scored(std::int64_t pack_number, const PackScored&
       continue;  // its step was closed without it
     }
     trajectory->second[packed.attempt].scores[packed.invocation_index] =
-        ScoreRef{packed.trajectory_id, packed.attempt,      packed.invocation_index,  scores.scores,
+        ScoreRef{packed.trajectory_id,  packed.attempt,      packed.invocation_index, scores.scores,
                  packed.response_begin, packed.response_end, scores.head_fingerprint, packed.digest};
   }
   in_flight_.erase(found);

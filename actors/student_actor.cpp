@@ -41,7 +41,8 @@ Expected<void> StudentActor::load() {
 
 Later<Generated> StudentActor::generate(const Generate& request) {
   const std::uint64_t id = next_request_++;
-  if (auto submitted = engine_->submit({id, request.prompt_token_ids, request.sampling, request.stop_strings}); !submitted) {
+  if (auto submitted = engine_->submit({id, request.prompt_token_ids, request.sampling, request.stop_strings});
+      !submitted) {
     return Later<Generated>::ready(unexpected(submitted.error()));
   }
   auto promise = make_promise<Generated>();

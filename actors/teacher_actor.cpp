@@ -43,7 +43,8 @@ Expected<PackScored> TeacherActor::score(const ScorePack& request) {
     return unexpected(scores.error());
   }
   PackScored scored;
-  scored.scores = objects().put(std::make_shared<const TeacherScores>(*std::move(scores)), Scope{ScopeKind::step, request.step});
+  scored.scores =
+      objects().put(std::make_shared<const TeacherScores>(*std::move(scores)), Scope{ScopeKind::step, request.step});
   scored.head_fingerprint = scorer_->head_fingerprint();
   scored.busy_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return scored;

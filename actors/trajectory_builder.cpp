@@ -111,7 +111,8 @@ NextCall TrajectoryBuilder::turned(const Turn& turn) {
     return NextCall::tool;
   }
   if (turn.is_done) {
-    const double scale = limits_.sum_reward ? static_cast<double>(std::max<std::size_t>(1, task_.task.targets.size())) : 1.0;
+    const double scale =
+        limits_.sum_reward ? static_cast<double>(std::max<std::size_t>(1, task_.task.targets.size())) : 1.0;
     trajectory_.rewards["final"] = turn.reward * scale;
     for (const auto& [name, value] : turn.metrics) {
       trajectory_.metrics[name] = value;

@@ -27,16 +27,17 @@ enum class NextCall : std::uint8_t {
 
 /// Limits and scales that hold for every trajectory of one environment.
 struct BuilderLimits {
-  std::int32_t max_turns = 6;            ///< the environment's; Task.max_turns overrides
-  std::int32_t protocol_max_turns = 0;   ///< lowers it; 0 = does not
+  std::int32_t max_turns = 6;           ///< the environment's; Task.max_turns overrides
+  std::int32_t protocol_max_turns = 0;  ///< lowers it; 0 = does not
   std::int32_t max_prompt_tokens = 4096;
   std::int32_t retry_invalid = 0;
-  bool sum_reward = false;               ///< [reward] scale = "sum"
+  bool sum_reward = false;  ///< [reward] scale = "sum"
 };
 
 class TrajectoryBuilder {
  public:
-  TrajectoryBuilder(RunTask task, std::shared_ptr<const Protocol> protocol, std::string env, const BuilderLimits& limits);
+  TrajectoryBuilder(RunTask task, std::shared_ptr<const Protocol> protocol, std::string env,
+                    const BuilderLimits& limits);
 
   /// The environment's answer to reset.
   NextCall begin(const Turn& turn);

@@ -26,7 +26,9 @@ namespace {
 /// A folder that is gone at the end.
 class Scratch {
  public:
-  Scratch() : path_(fs::temp_directory_path() / ("memopd_run_" + std::to_string(getpid()) + "_" + std::to_string(counter()++))) {
+  Scratch()
+      : path_(fs::temp_directory_path() /
+              ("memopd_run_" + std::to_string(getpid()) + "_" + std::to_string(counter()++))) {
     fs::create_directories(path_);
   }
   Scratch(const Scratch&) = delete;

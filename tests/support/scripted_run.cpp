@@ -23,10 +23,11 @@ std::int64_t milliseconds(std::chrono::nanoseconds time) {
 }
 
 const Tokenizer& tokenizer() {
-  static const Tokenizer instance = *train_bpe(
-      std::vector<std::string>{"aa bb cc"},
-      {.vocab_size = 264,
-       .added_tokens = {"<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>", "<information>", "</information>"}});
+  static const Tokenizer instance =
+      *train_bpe(std::vector<std::string>{"aa bb cc"},
+                 {.vocab_size = 264,
+                  .added_tokens = {"<think>", "</think>", "<search>", "</search>", "<answer>", "</answer>",
+                                   "<information>", "</information>"}});
   return instance;
 }
 
@@ -108,7 +109,8 @@ class ScriptedStudent final : public Actor {
     const auto memory = prompt.rfind("<think>");
     const int call = memory == std::string::npos ? 0 : std::stoi(prompt.substr(memory + 7)) + 1;
     const std::string think = "<think>" + std::to_string(call) + "</think>";
-    const std::string text = call < options().num_searches ? think + "<search>bb</search>" : think + "<answer>aa</answer>";
+    const std::string text =
+        call < options().num_searches ? think + "<search>bb</search>" : think + "<answer>aa</answer>";
     Generated generated;
     generated.response_token_ids = tokenizer().encode(text);
     const auto count = generated.response_token_ids.size();
@@ -150,8 +152,8 @@ class ScriptedTeacher final : public Actor {
     for (const PackedInvocation& packed : (*pack)->invocations) {
       ScriptedRun::seen().push_back({"score call " + std::to_string(packed.invocation_index), milliseconds(now())});
     }
-    PackScored scored{objects().put(std::shared_ptr<const TeacherScores>(scores), Scope{ScopeKind::step, request.step}), 7,
-                      static_cast<double>(options().teacher_delay.count())};
+    PackScored scored{objects().put(std::shared_ptr<const TeacherScores>(scores), Scope{ScopeKind::step, request.step}),
+                      7, static_cast<double>(options().teacher_delay.count())};
     promises_.push_back(make_promise<PackScored>());
     answers_.push_back(scored);
     after(options().teacher_delay, AnswerDue{static_cast<std::int64_t>(answers_.size()) - 1});
@@ -233,7 +235,9 @@ ScriptedRun::ScriptedRun(const ScriptedOptions& scripted, const Config& config) 
   (void)register_environment({"scripted",
                               "test environment",
                               {},
-                              [](const EnvOptions&) { return Expected<std::unique_ptr<Environment>>(std::make_unique<ScriptedEnvironment>()); },
+                              [](const EnvOptions&) {
+                                return Expected<std::unique_ptr<Environment>>(std::make_unique<ScriptedEnvironment>());
+                              },
                               {},
                               {},
                               {}});

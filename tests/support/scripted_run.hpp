@@ -29,7 +29,7 @@ struct ScriptedOptions {
   std::chrono::milliseconds student_delay{100};
   std::chrono::milliseconds teacher_delay{30};
   bool with_teacher = true;
-  std::int32_t teacher_extra_rows = 0;  ///< rows too many: a broken teacher
+  std::int32_t teacher_extra_rows = 0;    ///< rows too many: a broken teacher
   std::int32_t num_teacher_failures = 0;  ///< first requests that fail
 };
 

@@ -14,5 +14,6 @@ void add_eval_commands(CLI::App& app, const ChooseCommand& choose);       ///< e
 void add_retrieve_commands(CLI::App& app, const ChooseCommand& choose);   ///< retrieve serve|query
 void add_tokenizer_commands(CLI::App& app, const ChooseCommand& choose);  ///< tokenizer encode|decode|train
 void add_data_commands(CLI::App& app, const ChooseCommand& choose);       ///< data atlas
+void add_bench_commands(CLI::App& app, const ChooseCommand& choose);      ///< bench alignpack
 
 }  // namespace memopd

@@ -76,7 +76,9 @@ void add_data_commands(CLI::App& app, const ChooseCommand& choose) {
   atlas->add_option("output", arguments->output, "Folder")->required();
   atlas->add_option("--splits", arguments->splits, "train, val, test")->capture_default_str();
   atlas->add_option("--objectives", arguments->objectives, "K of the tasks")->capture_default_str();
-  atlas->add_option("--num-tasks", arguments->num_tasks, "Tasks per file")->capture_default_str()->check(CLI::PositiveNumber);
+  atlas->add_option("--num-tasks", arguments->num_tasks, "Tasks per file")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   atlas->add_option("--seed", arguments->seed, "Seed")->capture_default_str();
   atlas->footer("Example: memopd data atlas atlas_data --objectives 2 4 8");
   choose(atlas, [arguments] {

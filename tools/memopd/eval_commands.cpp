@@ -4,13 +4,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/coordinator_actor.hpp"
 #include "runtime/base/random.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/validate.hpp"
 #include "runtime/telemetry/run_directory.hpp"
 #include "runtime/telemetry/summary.hpp"
 #include "tools/memopd/commands.hpp"
-#include "actors/coordinator_actor.hpp"
 #include "tools/session/console.hpp"
 #include "tools/session/local_session.hpp"
 
@@ -93,7 +93,8 @@ int run_eval(const EvalArguments& arguments) {
   return kExitOk;
 }
 
-Expected<std::vector<RunTask>> rollout_tasks(const EvalArguments& arguments, const Config& config, const TaskSource& source) {
+Expected<std::vector<RunTask>> rollout_tasks(const EvalArguments& arguments, const Config& config,
+                                             const TaskSource& source) {
   auto tasks = source.tasks({arguments.split, config.run.seed, 0, arguments.num_tasks, arguments.num_objectives});
   if (!tasks) {
     return unexpected(tasks.error());
@@ -103,8 +104,12 @@ Expected<std::vector<RunTask>> rollout_tasks(const EvalArguments& arguments, con
     RunTask task;
     task.trajectory_id = {arguments.split, 0, index, 0};
     task.task = std::move((*tasks)[static_cast<std::size_t>(index)]);
-    task.sampling = {config.sampling.temperature, config.sampling.top_p, config.sampling.top_k, config.sampling.min_p,
-                     config.sampling.max_response_tokens, 0};
+    task.sampling = {config.sampling.temperature,
+                     config.sampling.top_p,
+                     config.sampling.top_k,
+                     config.sampling.min_p,
+                     config.sampling.max_response_tokens,
+                     0};
     task.student = arguments.is_expert ? "expert" : "student";
     task.seed = trajectory_seed(config.run.seed, task.trajectory_id);
     task.is_training = false;
@@ -131,7 +136,8 @@ int run_rollout(const EvalArguments& arguments) {
   }
   const std::filesystem::path output = arguments.output;
   auto directory = RunDirectory::create(output.parent_path(), output.filename().string());
-  auto manifest = make_manifest(output.filename().string(), {"memopd", "rollout"}, config->run.seed, {arguments.config_path});
+  auto manifest =
+      make_manifest(output.filename().string(), {"memopd", "rollout"}, config->run.seed, {arguments.config_path});
   if (!directory || !manifest) {
     return report_error(directory ? manifest.error().message : directory.error().message, kExitUsage);
   }
@@ -175,7 +181,8 @@ void add_eval_commands(CLI::App& app, const ChooseCommand& choose) {
   rollout->add_option("--num-tasks", arguments->num_tasks, "Tasks")->capture_default_str()->check(CLI::PositiveNumber);
   rollout->add_option("--objectives", arguments->num_objectives, "Objectives per task; 0 = the environment's choice");
   rollout->add_flag("--expert", arguments->is_expert, "Let the environment's scripted expert answer instead");
-  rollout->footer("Example: memopd rollout configs/quickstart.toml --model envs/atlas/teacher --output runs/look --split val");
+  rollout->footer(
+      "Example: memopd rollout configs/quickstart.toml --model envs/atlas/teacher --output runs/look --split val");
   choose(rollout, [arguments] { return run_rollout(*arguments); });
 }
 

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   memopd::add_retrieve_commands(app, choose);
   memopd::add_tokenizer_commands(app, choose);
   memopd::add_data_commands(app, choose);
+  memopd::add_bench_commands(app, choose);
 
   try {
     app.parse(argc, argv);

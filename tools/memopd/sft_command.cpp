@@ -160,8 +160,8 @@ Expected<bool> ColdStart::probe() {
     sum += f1 == trajectory.metrics.end() ? 0.0 : f1->second;
   }
   const double f1 = sum / static_cast<double>(done->trajectories.size());
-  console_.note(fmt::format("probe at step {}: f1 {:.3f} over {} tasks, stops at {:.3f} | {}", trainer_->num_steps(), f1,
-                            done->trajectories.size(), config_.sft.probe_stop_f1, format_duration(elapsed_s())));
+  console_.note(fmt::format("probe at step {}: f1 {:.3f} over {} tasks, stops at {:.3f} | {}", trainer_->num_steps(),
+                            f1, done->trajectories.size(), config_.sft.probe_stop_f1, format_duration(elapsed_s())));
   return f1 >= config_.sft.probe_stop_f1;
 }
 
@@ -196,7 +196,8 @@ int run_sft(const SftArguments& arguments) {
     return report_error(valid.error().message, kExitUsage);
   }
   if (std::filesystem::exists(std::filesystem::path(config->sft.output) / "model.safetensors")) {
-    return report_error("sft.output " + config->sft.output + " holds a model: name another folder or move it away", kExitUsage);
+    return report_error("sft.output " + config->sft.output + " holds a model: name another folder or move it away",
+                        kExitUsage);
   }
   ColdStart cold_start(*std::move(config));
   auto done = cold_start.run();

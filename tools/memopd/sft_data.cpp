@@ -157,7 +157,8 @@ Expected<void> DemonstrationStream::finish_chunk() {
   }
   if (ids.size() * 10 < done->trajectories.size() * 9) {
     return unexpected(ErrorCode::env_failed, "the expert completed " + std::to_string(ids.size()) + " of " +
-                                                 std::to_string(done->trajectories.size()) + " demonstrations; one ended " + note);
+                                                 std::to_string(done->trajectories.size()) +
+                                                 " demonstrations; one ended " + note);
   }
   auto batch = session_.close_step(chunk_ - 1, std::move(ids));
   if (!batch) {

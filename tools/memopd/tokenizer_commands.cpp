@@ -48,8 +48,9 @@ int run_decode(const TokenizerArguments& arguments) {
   }
   for (const std::int32_t id : arguments.ids) {
     if (id < 0 || id >= tokenizer->vocab_size()) {
-      return report_error(fmt::format("id {}: found outside the vocabulary, allowed 0..{}", id, tokenizer->vocab_size() - 1),
-                          kExitUsage);
+      return report_error(
+          fmt::format("id {}: found outside the vocabulary, allowed 0..{}", id, tokenizer->vocab_size() - 1),
+          kExitUsage);
     }
   }
   std::printf("%s\n", tokenizer->decode(arguments.ids).c_str());

@@ -93,7 +93,8 @@ void print_table(const Config& config, const RunDirectory& directory) {
       const auto value = group->second.find(split.name);
       const auto* interval = value == group->second.end() ? nullptr : std::get_if<Interval>(&value->second);
       fmt::print(" {:>24}", interval == nullptr ? std::string("-")
-                                                : fmt::format("{:.3f} [{:.3f}, {:.3f}]", interval->mean, interval->low, interval->high));
+                                                : fmt::format("{:.3f} [{:.3f}, {:.3f}]", interval->mean, interval->low,
+                                                              interval->high));
     }
   }
   fmt::print("\n\n");
@@ -102,8 +103,8 @@ void print_table(const Config& config, const RunDirectory& directory) {
 
 Expected<RunDirectory> prepare_directory(const Config& config, const LaunchArguments& arguments) {
   auto manifest = make_manifest(config.run.name, arguments.command_line, config.run.seed,
-                                {arguments.config_path, config.student.model, config.teacher.model, config.env.front().tasks,
-                                 config.retriever.corpus, config.retriever.index});
+                                {arguments.config_path, config.student.model, config.teacher.model,
+                                 config.env.front().tasks, config.retriever.corpus, config.retriever.index});
   if (!manifest) {
     return unexpected(manifest.error());
   }
@@ -155,7 +156,8 @@ int run(const Config& config, const LaunchArguments& arguments) {
   }
   print_table(config, *directory);
   const int signal_number = received_signal;
-  console.note(fmt::format("{}: {}", signal_number != 0 ? "stopped" : "completed", (directory->path() / "summary.json").string()));
+  console.note(fmt::format("{}: {}", signal_number != 0 ? "stopped" : "completed",
+                           (directory->path() / "summary.json").string()));
   return signal_number != 0 ? 128 + signal_number : code;
 }
 

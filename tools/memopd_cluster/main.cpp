@@ -16,7 +16,9 @@ int main(int argc, char** argv) {
   arguments.command_line.assign(argv, argv + argc);
   CLI::App* launch = app.add_subcommand("launch", "Run everything a configuration describes");
   launch->add_option("config", arguments.config_path, "TOML file")->required();
-  launch->add_option("--set", arguments.overrides, "Override a setting: table.key=value")->take_all()->allow_extra_args(false);
+  launch->add_option("--set", arguments.overrides, "Override a setting: table.key=value")
+      ->take_all()
+      ->allow_extra_args(false);
   launch->add_flag("--dry-run", arguments.is_dry_run, "Check, print the resolved configuration, start nothing");
   launch->footer("Example: memopd-cluster launch configs/quickstart.toml --set run.name=try2 --set ppo.coef=0");
 

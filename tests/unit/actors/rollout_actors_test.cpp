@@ -141,7 +141,7 @@ TEST_CASE("searching on the last turn ends the trajectory turn_limit without rew
 
 TEST_CASE("a prompt above its limit ends the trajectory context_limit and keeps its tokens", "[actors][env]") {
   Config config = ScriptedRun::default_config();
-  config.protocol.max_prompt_tokens = 20;  // the question fits, question + memory + observation do not
+  config.protocol.max_prompt_tokens = 16;  // the question fits, question + memory + observation do not
   config.protocol.max_observation_tokens = 12;
   ScriptedRun run({}, config);
 
@@ -154,7 +154,8 @@ TEST_CASE("a prompt above its limit ends the trajectory context_limit and keeps 
   CHECK(num_response_tokens(run.batch(*closed)->trajectories.front()) > 0);
 }
 
-TEST_CASE("a teacher that fails is asked again, one that keeps failing costs the trajectories it had", "[actors][align_pack]") {
+TEST_CASE("a teacher that fails is asked again, one that keeps failing costs the trajectories it had",
+          "[actors][align_pack]") {
   ScriptedRun twice({.num_searches = 0, .num_teacher_failures = 2});
   REQUIRE(twice.run(ScriptedRun::task(0)));
   const auto scored = twice.close({{"train", 0, 0, 0}});

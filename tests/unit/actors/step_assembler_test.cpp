@@ -6,8 +6,8 @@ using namespace memopd;
 
 namespace {
 
-Invocation invocation(std::int32_t task, std::int32_t index, std::vector<std::int32_t> prompt, std::vector<std::int32_t> response,
-                      std::int32_t attempt = 0) {
+Invocation invocation(std::int32_t task, std::int32_t index, std::vector<std::int32_t> prompt,
+                      std::vector<std::int32_t> response, std::int32_t attempt = 0) {
   Invocation made;
   made.trajectory_id = {"train", 0, task, 0};
   made.attempt = attempt;
