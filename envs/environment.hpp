@@ -16,11 +16,11 @@ namespace memopd {
 
 struct EnvironmentInfo {
   std::string name;
-  std::string instructions;           ///< shown to the agent unless [protocol] overrides it; may be empty
-  std::int32_t max_turns = 6;         ///< invocations a trajectory may take; Task.max_turns overrides
-  std::int32_t max_slots = 1024;      ///< trajectories one process may run at a time
-  bool is_deterministic = true;       ///< same task, seed and actions give the same turns
-  std::vector<std::string> tools;     ///< names it may put into Turn::tool_call
+  std::string instructions;        ///< shown to the agent unless [protocol] overrides it; may be empty
+  std::int32_t max_turns = 6;      ///< invocations a trajectory may take; Task.max_turns overrides
+  std::int32_t max_slots = 1024;   ///< trajectories one process may run at a time
+  bool is_deterministic = true;    ///< same task, seed and actions give the same turns
+  std::vector<std::string> tools;  ///< names it may put into Turn::tool_call
 };
 
 /// One instance = one slot = one trajectory at a time. Calls never overlap; they may come from different threads.
@@ -38,10 +38,10 @@ class Environment {
 
 /// Which tasks to make or read.
 struct TaskRequest {
-  std::string split;             ///< "train", "val", "test", ..
-  std::uint64_t seed = 0;        ///< same request, same tasks
-  std::int32_t first = 0;        ///< index of the first task of the seed's endless stream; >= 0
-  std::int32_t count = 1;        ///< >= 0
+  std::string split;                ///< "train", "val", "test", ..
+  std::uint64_t seed = 0;           ///< same request, same tasks
+  std::int32_t first = 0;           ///< index of the first task of the seed's endless stream; >= 0
+  std::int32_t count = 1;           ///< >= 0
   std::int32_t num_objectives = 0;  ///< K; 0 = the environment's choice
 };
 
@@ -61,7 +61,8 @@ class Expert {
   /// @param question  the text of the task as shown
   /// @param context   what follows the question in this call: kept text and observation block; empty in call 0
   /// @return the response text, tags included
-  [[nodiscard]] virtual Expected<std::string> respond(const std::string& question, const std::string& context) const = 0;
+  [[nodiscard]] virtual Expected<std::string> respond(const std::string& question,
+                                                      const std::string& context) const = 0;
 };
 
 }  // namespace memopd

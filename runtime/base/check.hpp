@@ -10,9 +10,9 @@ namespace memopd::detail {
 }  // namespace memopd::detail
 
 /// Ends the process with the condition, the message and the place when `condition` is false.
-#define MEMOPD_CHECK(condition, message)                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      ::memopd::detail::check_failed(#condition, (message), __FILE__, __LINE__);      \
-    }                                                                                 \
+#define MEMOPD_CHECK(condition, message)                                         \
+  do {                                                                           \
+    if (!(condition)) {                                                          \
+      ::memopd::detail::check_failed(#condition, (message), __FILE__, __LINE__); \
+    }                                                                            \
   } while (false)

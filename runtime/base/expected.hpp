@@ -19,7 +19,9 @@ struct Unexpected {
 };
 
 [[nodiscard]] inline Unexpected unexpected(Error error) { return {std::move(error)}; }
-[[nodiscard]] inline Unexpected unexpected(ErrorCode code, std::string message) { return {Error{code, std::move(message)}}; }
+[[nodiscard]] inline Unexpected unexpected(ErrorCode code, std::string message) {
+  return {Error{code, std::move(message)}};
+}
 
 /// A T or an Error. `value()` of an Error and `error()` of a value are bugs (MEMOPD_CHECK). Not thread-safe.
 template <class T>
@@ -92,9 +94,9 @@ class [[nodiscard]] Expected<void> {
 }  // namespace memopd
 
 /// Returns the error of `expression` from the enclosing function, if it has one.
-#define MEMOPD_RETURN_IF_ERROR(expression)                                               \
-  do {                                                                                   \
-    if (auto memopd_result = (expression); !memopd_result) {                             \
-      return ::memopd::unexpected(memopd_result.error());                                \
-    }                                                                                    \
+#define MEMOPD_RETURN_IF_ERROR(expression)                   \
+  do {                                                       \
+    if (auto memopd_result = (expression); !memopd_result) { \
+      return ::memopd::unexpected(memopd_result.error());    \
+    }                                                        \
   } while (false)

@@ -58,14 +58,16 @@ using LogSink = std::function<void(const LogEvent&)>;
 /// Replaces the sink of the process (default: warnings and errors to stderr). Thread-safe; calls of a sink never overlap.
 void set_log_sink(LogSink sink);
 
-void log(LogLevel level, std::string_view component, std::string_view name, std::initializer_list<LogField> fields = {});
+void log(LogLevel level, std::string_view component, std::string_view name,
+         std::initializer_list<LogField> fields = {});
 inline void log_debug(std::string_view component, std::string_view name, std::initializer_list<LogField> fields = {}) {
   log(LogLevel::debug, component, name, fields);
 }
 inline void log_info(std::string_view component, std::string_view name, std::initializer_list<LogField> fields = {}) {
   log(LogLevel::info, component, name, fields);
 }
-inline void log_warning(std::string_view component, std::string_view name, std::initializer_list<LogField> fields = {}) {
+inline void log_warning(std::string_view component, std::string_view name,
+                        std::initializer_list<LogField> fields = {}) {
   log(LogLevel::warning, component, name, fields);
 }
 inline void log_error(std::string_view component, std::string_view name, std::initializer_list<LogField> fields = {}) {

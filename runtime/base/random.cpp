@@ -10,8 +10,9 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low
   constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57ULL;
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32);
-  std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
-                                    static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
+  std::array<std::uint32_t, 4> c = {
+      static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+      static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = kMultiplier0 * c[0];
     const std::uint64_t p1 = kMultiplier1 * c[2];

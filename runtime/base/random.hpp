@@ -36,7 +36,8 @@ namespace memopd {
 }
 
 /// Philox4x32-10: four 32-bit words from a 64-bit key and a 128-bit counter.
-[[nodiscard]] std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high);
+[[nodiscard]] std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                                  std::uint64_t counter_high);
 
 /// Uniform in [0, 1) with 53 bits: word `index` of the stream named by (`seed`, `counter`).
 [[nodiscard]] double philox_uniform(std::uint64_t seed, std::uint64_t counter, std::uint64_t index = 0);
@@ -56,7 +57,9 @@ class SplitMix {
   /// Uniform in [0, 1).
   double uniform() { return static_cast<double>((*this)() >> 11) * 0x1.0p-53; }
   /// Uniform in [0, bound); bound >= 1. Bias below 2^-32 for bound < 2^32.
-  std::uint64_t below(std::uint64_t bound) { return static_cast<std::uint64_t>((static_cast<unsigned __int128>((*this)()) * bound) >> 64); }
+  std::uint64_t below(std::uint64_t bound) {
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>((*this)()) * bound) >> 64);
+  }
   /// Standard normal (Box-Muller, one of the pair).
   double normal();
 

@@ -26,12 +26,12 @@ struct Span {
 
 /// How a response is sampled. Temperature 0 = argmax, lowest id on ties, log-prob at 1.
 struct Sampling {
-  double temperature = 1.0;               ///< >= 0
-  double top_p = 1.0;                     ///< (0, 1]; 1 = off
-  std::int32_t top_k = 0;                 ///< >= 0; 0 = off
-  double min_p = 0.0;                     ///< [0, 1); 0 = off
-  std::int32_t max_response_tokens = 256; ///< >= 1
-  std::uint64_t seed = 0;                 ///< of this invocation
+  double temperature = 1.0;                ///< >= 0
+  double top_p = 1.0;                      ///< (0, 1]; 1 = off
+  std::int32_t top_k = 0;                  ///< >= 0; 0 = off
+  double min_p = 0.0;                      ///< [0, 1); 0 = off
+  std::int32_t max_response_tokens = 256;  ///< >= 1
+  std::uint64_t seed = 0;                  ///< of this invocation
 
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
@@ -65,16 +65,16 @@ struct InvocationTimings {
 struct Invocation {
   TrajectoryId trajectory_id;
   std::int32_t attempt = 0;
-  std::int32_t invocation_index = 0;            ///< 0-based within the attempt
-  std::vector<std::int32_t> prompt_token_ids;   ///< [P], P >= 1
-  std::vector<Span> spans;                      ///< cover [0, P)
-  std::vector<std::int32_t> response_token_ids; ///< [A], terminator included; A may be 0
-  std::vector<float> rollout_log_probs;         ///< [A] nats, full softmax at sampling.temperature
-  std::vector<float> log_kept_mass;             ///< [A] when top_p, top_k or min_p cut, else empty
-  std::vector<VersionRun> policy_versions;      ///< counts sum to A
+  std::int32_t invocation_index = 0;             ///< 0-based within the attempt
+  std::vector<std::int32_t> prompt_token_ids;    ///< [P], P >= 1
+  std::vector<Span> spans;                       ///< cover [0, P)
+  std::vector<std::int32_t> response_token_ids;  ///< [A], terminator included; A may be 0
+  std::vector<float> rollout_log_probs;          ///< [A] nats, full softmax at sampling.temperature
+  std::vector<float> log_kept_mass;              ///< [A] when top_p, top_k or min_p cut, else empty
+  std::vector<VersionRun> policy_versions;       ///< counts sum to A
   Sampling sampling;
   FinishReason finish_reason = FinishReason::stop;
-  double reward = 0;                            ///< per-turn reward, on the last response token
+  double reward = 0;  ///< per-turn reward, on the last response token
   Digest digest{};
   InvocationTimings timings;
 };

@@ -27,12 +27,12 @@ struct PackedInvocation {
 };
 
 struct PackedBatch {
-  std::vector<std::int32_t> input_ids;           ///< [T]
-  std::vector<std::int32_t> position_ids;        ///< [T] index in the invocation's prompt ++ response (AP-2)
-  std::vector<std::int32_t> cu_seqlens_q;        ///< [S+1] segment s holds rows cu_seqlens_q[s] .. cu_seqlens_q[s+1]
-  std::vector<std::int32_t> kv_index;            ///< [K] rows
-  std::vector<std::int32_t> cu_seqlens_k;        ///< [S+1]
-  std::vector<std::int32_t> response_index;      ///< [R] row whose logits predict response token r; rows may repeat (AP-4)
+  std::vector<std::int32_t> input_ids;       ///< [T]
+  std::vector<std::int32_t> position_ids;    ///< [T] index in the invocation's prompt ++ response (AP-2)
+  std::vector<std::int32_t> cu_seqlens_q;    ///< [S+1] segment s holds rows cu_seqlens_q[s] .. cu_seqlens_q[s+1]
+  std::vector<std::int32_t> kv_index;        ///< [K] rows
+  std::vector<std::int32_t> cu_seqlens_k;    ///< [S+1]
+  std::vector<std::int32_t> response_index;  ///< [R] row whose logits predict response token r; rows may repeat (AP-4)
   std::vector<std::int32_t> response_token_ids;  ///< [R]
   std::vector<PackedInvocation> invocations;     ///< [I] in input order
 

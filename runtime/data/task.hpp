@@ -31,7 +31,7 @@ struct Action {
 
 /// A call that the environment wants made for it, here: of the retriever.
 struct ToolCall {
-  std::string tool;   ///< "retrieve"
+  std::string tool;  ///< "retrieve"
   std::string query;
 };
 
@@ -50,11 +50,11 @@ struct ToolResult {
 
 /// The environment's answer to reset, step or tool_result.
 struct Turn {
-  std::string observation;                  ///< bare text; the protocol adds tags, hint and truncation
-  double reward = 0;                        ///< per-turn; goes to the last response token of that invocation
+  std::string observation;  ///< bare text; the protocol adds tags, hint and truncation
+  double reward = 0;        ///< per-turn; goes to the last response token of that invocation
   bool is_done = false;
-  std::optional<ToolCall> tool_call;        ///< when set, observation is empty and tool_result follows
-  std::map<std::string, double> metrics;    ///< of the trajectory, read when is_done: em, f1, ..
+  std::optional<ToolCall> tool_call;      ///< when set, observation is empty and tool_result follows
+  std::map<std::string, double> metrics;  ///< of the trajectory, read when is_done: em, f1, ..
 };
 
 }  // namespace memopd

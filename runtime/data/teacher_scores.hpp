@@ -45,9 +45,9 @@ struct ScoreRef {
 struct StepBatch {
   std::int64_t lineage = 0;
   std::int32_t step = 0;
-  std::int64_t policy_version = 0;        ///< the learner's at the start of the step
-  std::vector<Trajectory> trajectories;   ///< in id order
-  std::vector<ScoreRef> scores;           ///< ordered by (trajectory_id, invocation_index); empty without a teacher
+  std::int64_t policy_version = 0;       ///< the learner's at the start of the step
+  std::vector<Trajectory> trajectories;  ///< in id order
+  std::vector<ScoreRef> scores;          ///< ordered by (trajectory_id, invocation_index); empty without a teacher
 };
 
 }  // namespace memopd

@@ -4,13 +4,20 @@ namespace memopd {
 
 std::string_view to_string(DType dtype) {
   switch (dtype) {
-    case DType::float32: return "float32";
-    case DType::float64: return "float64";
-    case DType::bfloat16: return "bfloat16";
-    case DType::float16: return "float16";
-    case DType::int32: return "int32";
-    case DType::int64: return "int64";
-    case DType::uint8: return "uint8";
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+    case DType::bfloat16:
+      return "bfloat16";
+    case DType::float16:
+      return "float16";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+    case DType::uint8:
+      return "uint8";
   }
   return "unknown";
 }
@@ -18,12 +25,16 @@ std::string_view to_string(DType dtype) {
 std::size_t size_bytes(DType dtype) {
   switch (dtype) {
     case DType::float32:
-    case DType::int32: return 4;
+    case DType::int32:
+      return 4;
     case DType::float64:
-    case DType::int64: return 8;
+    case DType::int64:
+      return 8;
     case DType::bfloat16:
-    case DType::float16: return 2;
-    case DType::uint8: return 1;
+    case DType::float16:
+      return 2;
+    case DType::uint8:
+      return 1;
   }
   return 0;
 }

@@ -34,7 +34,7 @@ struct Trajectory {
   std::int32_t attempt = 0;
   std::string task_id;
   std::string env;
-  std::vector<Invocation> invocations;    ///< in call order; invocation_index = position
+  std::vector<Invocation> invocations;  ///< in call order; invocation_index = position
   TrajectoryStatus status = TrajectoryStatus::completed;
   std::map<std::string, double> rewards;  ///< by name; "final" is the one trained on, scaled by [reward] scale
   std::string answer;                     ///< text of the final answer, empty if none

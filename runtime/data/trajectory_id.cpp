@@ -8,13 +8,14 @@
 namespace memopd {
 
 std::string to_string(const TrajectoryId& id) {
-  return id.split + "." + std::to_string(id.step) + "." + std::to_string(id.task_index) + "." + std::to_string(id.sample);
+  return id.split + "." + std::to_string(id.step) + "." + std::to_string(id.task_index) + "." +
+         std::to_string(id.sample);
 }
 
 Expected<TrajectoryId> parse_trajectory_id(std::string_view text) {
   const auto fail = [&] {
-    return unexpected(ErrorCode::parse_error,
-                      "trajectory id \"" + std::string(text) + "\": expected split.step.task_index.sample, as in train.12.3.0");
+    return unexpected(ErrorCode::parse_error, "trajectory id \"" + std::string(text) +
+                                                  "\": expected split.step.task_index.sample, as in train.12.3.0");
   };
   TrajectoryId id;
   std::string_view rest = text;

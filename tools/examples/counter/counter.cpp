@@ -8,8 +8,14 @@
 using namespace memopd;
 using namespace std::chrono_literals;
 
-struct Add { std::int64_t amount = 0; };     MEMOPD_MESSAGE(Add, 1, amount)
-struct Total { std::int64_t value = 0; };    MEMOPD_MESSAGE(Total, 1, value)
+struct Add {
+  std::int64_t amount = 0;
+};
+MEMOPD_MESSAGE(Add, 1, amount)
+struct Total {
+  std::int64_t value = 0;
+};
+MEMOPD_MESSAGE(Total, 1, value)
 
 class Counter : public memopd::Actor {
   void setup() override { on(&Counter::add); }
