@@ -21,10 +21,10 @@ namespace memopd::atlas {
 struct AtlasOptions {
   Scorer scorer = Scorer::f1;  ///< the reward: its per-objective mean
   double fictional = 0;        ///< share of "train" trajectories with invented names, by the reset seed; 0..1
-  std::shared_ptr<const NameMaker> name_maker;  ///< invents them; null = the world's own pieces
-  std::int32_t topk = 0;                        ///< documents shown of those found; 0 = all
-  bool titles = false;                          ///< `Doc 1(Title: "Kenya") ` before each document instead of the space
-  QuestionMix mix{};                            ///< of the tasks made
+  std::shared_ptr<const NameMaker> name_maker{};  ///< invents them; null = the world's own pieces
+  std::int32_t topk = 0;                          ///< documents shown of those found; 0 = all
+  bool titles = false;  ///< `Doc 1(Title: "Kenya") ` before each document instead of the space
+  QuestionMix mix{};    ///< of the tasks made
 };
 
 /// @error invalid_argument  a bad value

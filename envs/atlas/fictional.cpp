@@ -15,13 +15,14 @@ namespace memopd::atlas {
 namespace {
 
 constexpr std::int32_t kMinSharedDocuments = 3;
-constexpr double kTwoWordShare = 0.3;
-constexpr double kSharedWordShare = 0.5;
-constexpr std::array<std::int32_t, 4> kNumPiecesAfterWord = {0, 0, 1, 1};
-constexpr std::array<std::int32_t, 4> kNumPiecesAfterSyllable = {1, 1, 2, 3};
+constexpr double kTwoWordShare = 0.2;
+constexpr double kSharedWordShare = 0.4;
+constexpr std::array<std::int32_t, 4> kNumPiecesAfterWord = {0, 0, 0, 1};
+constexpr std::array<std::int32_t, 4> kNumPiecesAfterSyllable = {0, 1, 1, 2};
 constexpr double kGivenTwoWordShare = 0.15;
 constexpr double kGivenLongLowShare = 0.3;
 constexpr std::array<std::int32_t, 6> kNumGivenPieces = {0, 1, 1, 2, 2, 3};
+constexpr std::size_t kDrawsBeforeLonger = 100;
 constexpr std::string_view kTemplateWords[] = {
     "a",       "an",     "the",      "is",        "in",          "of",       "its",     "what",  "which",
     "country", "code",   "internet", "capital",   "currency",    "language", "doc",     "title", "think",
@@ -214,7 +215,13 @@ std::string NameMaker::invent_lower(SplitMix& random) const {
 }
 
 std::string NameMaker::invent(std::string_view like, SplitMix& random) const {
-  while (true) {
+  const std::unordered_set<std::string> none;
+  return invent_unlike(like, none, random);
+}
+
+std::string NameMaker::invent_unlike(std::string_view like, const std::unordered_set<std::string>& used,
+                                     SplitMix& random) const {
+  for (std::size_t num_draws = 1;; ++num_draws) {
     std::string name;
     if (like.starts_with('.')) {
       name = {'.', static_cast<char>('a' + random.below(26)), static_cast<char>('a' + random.below(26))};
@@ -224,7 +231,12 @@ std::string NameMaker::invent(std::string_view like, SplitMix& random) const {
       name = invent_word();
       name += random.uniform() < (given_ ? kGivenTwoWordShare : kTwoWordShare) ? " " + invent_word() : "";
     }
-    if (!taken_.contains(lower(name)) && !normalize_answer(Scorer::em, name).empty()) {
+    // A file of very few pieces can run out of short names.
+    for (std::size_t left = like.starts_with('.') ? 0 : num_draws / kDrawsBeforeLonger; left > 0; --left) {
+      name += pick(given_ ? given_->next : next_pieces_, random);
+    }
+    const std::string key = lower(name);
+    if (!taken_.contains(key) && !used.contains(key) && !normalize_answer(Scorer::em, name).empty()) {
       return name;
     }
   }
@@ -249,14 +261,12 @@ NameMap NameMaker::make_map(const World& world, const std::vector<Question>& que
     }
   }
   SplitMix random(seed);
-  std::set<std::string> used;
+  std::unordered_set<std::string> used;
   std::vector<std::pair<std::string, std::string>> to_fictional;
   std::vector<std::pair<std::string, std::string>> to_real;
   for (const std::string& name : names) {
-    std::string invented = invent(name, random);
-    while (!used.insert(lower(invented)).second) {
-      invented = invent(name, random);
-    }
+    std::string invented = invent_unlike(name, used, random);
+    used.insert(lower(invented));
     to_fictional.emplace_back(name, invented);
     to_real.emplace_back(std::move(invented), name);
   }

@@ -65,6 +65,9 @@ class NameMaker {
   [[nodiscard]] NameMap make_map(const World& world, const std::vector<Question>& questions, std::uint64_t seed) const;
 
  private:
+  /// invent(), and different from `used` (lower case).
+  [[nodiscard]] std::string invent_unlike(std::string_view like, const std::unordered_set<std::string>& used,
+                                          SplitMix& random) const;
   [[nodiscard]] std::string invent_capitalised(SplitMix& random) const;
   [[nodiscard]] std::string invent_lower(SplitMix& random) const;
 

@@ -12,6 +12,7 @@ using testing::must;
 Task kenya_task() {
   Task task;
   task.id = "t";
+  task.split = "train";
   task.text = "What is the capital of the country of Turkana?; Which country is Cologne in?";
   task.targets = {{"Nairobi"}, {"Germany", "Federal Republic of Germany"}};
   task.max_turns = 6;
@@ -109,6 +110,14 @@ TEST_CASE("the reset seed alone decides which trajectories are fictional, at the
   CHECK(std::abs(num_fictional - 250) < 55);  // four standard deviations
 }
 
+TEST_CASE("only training trajectories are fictional, and evaluation sees the real names", "[atlas][fictional]") {
+  AtlasEnvironment environment({.fictional = 1});
+  Task task = kenya_task();
+  task.split = "test";
+  CHECK(must(environment.reset(task, 1)).observation == task.text);
+  CHECK(must(environment.step(answer("Nairobi; Germany"))).metrics.at("fictional") == 0);
+}
+
 TEST_CASE("calls out of turn and tasks without targets are errors", "[atlas][error]") {
   AtlasEnvironment environment({});
   CHECK(environment.step(answer("x")).error().code == ErrorCode::refused);
@@ -135,6 +144,7 @@ TEST_CASE("option values are checked where the environment is made", "[atlas][er
     CAPTURE(mix);
     CHECK(message("mix", mix).find("option mix = `") == 0);
   }
+  CHECK(message("pieces", "/no/such/file") == "word pieces /no/such/file: no such file");
   CHECK(make_environment("atlas", {.options = {{"mix", "0,0,1"}, {"fictional", "0.5"}}}).has_value());
   CHECK(make_environment("atlas", {.scorer = "bleu"}).error().message.find("unknown scorer `bleu`") == 0);
 }
