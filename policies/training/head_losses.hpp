@@ -28,7 +28,7 @@ struct HeadLossOptions {
   std::int32_t scored_vocab = 0;    ///< V; 1 <= V <= rows of every head
   double sampling_temperature = 1;  ///< of log-probs, ratio and entropy; > 0
   PolicyLoss policy_loss = PolicyLoss::none;
-  PpoConfig ppo;        ///< coef, clip, dual_clip, entropy_coef
+  PpoConfig ppo{};      ///< coef, clip, dual_clip, entropy_coef
   double opd_coef = 0;  ///< 0 = no teacher is read
   Divergence divergence = Divergence::forward_kl;
   double beta = 0.5;              ///< of jsd

@@ -1,0 +1,80 @@
+// Tiny models and trajectories with rewritten contexts, for tests of policies/training.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/training/learner.hpp"
+#include "runtime/data/teacher_scores.hpp"
+#include "runtime/data/trajectory.hpp"
+
+namespace memopd::testing {
+
+/// A folder of its own that disappears with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline constexpr std::int32_t kVocab = 23;
+
+/// Saves a float64 decoder (2 layers, width 16, grouped-query attention) with `vocab_size` ids under `folder`.
+void save_tiny_model(const std::filesystem::path& folder, std::uint64_t seed, std::int32_t vocab_size = kVocab);
+
+/// A trajectory of `response_lengths.size()` calls: call j sees a question, the previous response, an observation.
+/// Rollout log-probs are made up; rewards["final"] = reward.
+Trajectory make_trajectory(std::int32_t task_index, const std::vector<std::int32_t>& response_lengths, double reward,
+                           std::uint64_t seed = 1);
+
+/// Teacher scores of every invocation of a step, and the lookup a learner reads them with.
+struct ScoredStep {
+  StepBatch batch;
+  std::map<ObjectRef, std::shared_ptr<const TeacherScores>> objects;
+
+  [[nodiscard]] ScoreLookup lookup() const;
+  /// Replaces the object that holds one invocation's scores by a changed copy of it alone.
+  TeacherScores& edit(std::size_t trajectory, std::size_t invocation);
+
+ private:
+  friend ScoredStep score_step(std::vector<Trajectory>, const std::filesystem::path&, std::int32_t);
+  std::vector<std::shared_ptr<TeacherScores>> edited_;
+};
+
+/// One object per trajectory. An empty `teacher_folder` gives a step without scores.
+ScoredStep score_step(std::vector<Trajectory> trajectories, const std::filesystem::path& teacher_folder,
+                      std::int32_t scored_vocab = kVocab);
+
+/// Three trajectories of 3, 1 and 4 calls.
+std::vector<Trajectory> three_trajectories();
+
+/// PPO and OPD at default strengths, one mini-batch of the whole step, float64, one thread.
+LearnerSetup tiny_setup(const std::filesystem::path& student_folder, const std::filesystem::path& teacher_folder);
+
+/// One learner in a group of one.
+std::unique_ptr<Learner> make_learner(const LearnerSetup& setup);
+
+/// Runs one step on `world_size` learners in threads of their own; results by rank.
+struct RankResult {
+  Expected<StepReport> report = unexpected(ErrorCode::internal, "not run");
+  WeightSet weights;
+};
+std::vector<RankResult> step_on_ranks(LearnerSetup setup, int world_size, const ScoredStep& step);
+
+/// Largest absolute difference over all tensors; float64 only.
+double max_difference(const WeightSet& a, const WeightSet& b);
+/// Whether all bytes are equal.
+bool same_bits(const WeightSet& a, const WeightSet& b);
+
+}  // namespace memopd::testing
