@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
   CLI::App app{"memopd: cold starts, evaluation, rollouts, retrieval and data of memory agents"};
   app.require_subcommand(1);
-  app.footer("Example: memopd eval configs/quickstart.toml --model runs/quickstart/checkpoints/step-70/policy");
+  app.footer("Example: memopd eval configs/quickstart.toml --model runs/quickstart/checkpoints/step-90/policy");
 
   std::map<CLI::App*, std::function<int()>> commands;
   const memopd::ChooseCommand choose = [&](CLI::App* command, std::function<int()> run) {
