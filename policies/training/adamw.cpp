@@ -2,11 +2,12 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/core/GradMode.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 
 namespace memopd {
@@ -71,6 +72,14 @@ void update_any(float* parameter, const float* gradient, float* moment, float* s
 }
 
 template <class T>
+void add_elements(T* sum, const T* summand, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    sum[i] += summand[i];
+  }
+}
+
+template <class T>
 double sum_of_squares(const T* data, std::int64_t n) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -106,17 +115,24 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
   second_moment_ = at::zeros_like(moment_);
 }
 
-at::Tensor AdamW::make_gradient() const { return at::zeros_like(moment_); }
+at::Tensor AdamW::make_gradient() const {
+  at::Tensor gradient = at::empty_like(moment_);
+  std::memset(gradient.mutable_data_ptr(), 0, gradient.nbytes());
+  return gradient;
+}
 
 void AdamW::accumulate(at::Tensor& flat_gradient, const std::vector<at::Tensor>& gradients) const {
-  const c10::NoGradGuard no_grad;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const std::int64_t n = parameters_[i].numel();
     if (gradients[i].defined()) {
-      flat_gradient.narrow(0, offset, n).add_(gradients[i].reshape({n}));
+      const at::Tensor gradient = gradients[i].contiguous();
+      MEMOPD_CHECK(gradient.numel() == parameters_[i].numel(), "a gradient has its parameter's shape");
+      AT_DISPATCH_FLOATING_TYPES(flat_gradient.scalar_type(), "accumulate", [&] {
+        add_elements(flat_gradient.mutable_data_ptr<scalar_t>() + offset, gradient.const_data_ptr<scalar_t>(),
+                     gradient.numel());
+      });
     }
-    offset += n;
+    offset += parameters_[i].numel();
   }
 }
 

@@ -2,6 +2,7 @@
 //
 // P elements over all parameters, in list order. Semantics of torch.optim.AdamW:
 //   p *= 1 - lr wd;  m += (1 - b1)(g - m);  v = b2 v + (1 - b2) g^2;  p -= lr/(1 - b1^t) m / (sqrt(v)/sqrt(1 - b2^t) + eps)
+// Own loops, no operation of the tensor library: it would start threads inside an operation on whatever thread calls.
 // Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019).
 #pragma once
 

@@ -80,7 +80,7 @@ class SftTrainerImpl final : public SftTrainer {
   Expected<SftReport> train(std::vector<MicroBatch> batches, AdamW& optimizer, double lr);
   Expected<std::vector<MicroBatch>> pack(std::span<const Invocation* const> invocations) const;
   void start_average();
-  void average_weights();
+  Expected<void> average_weights();
   [[nodiscard]] Transformer saved_model() const;
 
   SftSetup setup_;
@@ -215,7 +215,7 @@ Expected<SftReport> SftTrainerImpl::step(std::span<const Invocation* const> batc
   Expected<SftReport> report =
       train(std::move(*batches), optimizer_, learning_rate(setup_.optimizer, num_steps_, setup_.sft.num_steps));
   if (report && !report->is_skipped) {
-    average_weights();
+    MEMOPD_RETURN_IF_ERROR(average_weights());
     ++num_steps_;
   }
   return report;
@@ -231,14 +231,16 @@ void SftTrainerImpl::start_average() {
   }
 }
 
-void SftTrainerImpl::average_weights() {
-  const c10::NoGradGuard no_grad;
+Expected<void> SftTrainerImpl::average_weights() {
   // A young average forgets faster, so that it does not remember the first weights for 1/(1 - ema) steps.
   const auto made = static_cast<double>(num_steps_ + 1);
   const double keep = std::min(setup_.sft.ema, (made + 1) / (made + 10));
-  for (std::size_t i = 0; i < averages_.size(); ++i) {
+  return threads_.run(static_cast<std::int64_t>(averages_.size()), [&](std::int64_t index) -> Expected<void> {
+    const c10::NoGradGuard no_grad;
+    const auto i = static_cast<std::size_t>(index);
     averages_[i].lerp_(optimizer_.parameters()[i].detach(), 1 - keep);
-  }
+    return {};
+  });
 }
 
 Transformer SftTrainerImpl::saved_model() const {
