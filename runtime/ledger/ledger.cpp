@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <array>
 #include <limits>
 #include <map>
 #include <mutex>

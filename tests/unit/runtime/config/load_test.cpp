@@ -1,6 +1,7 @@
 #include "runtime/config/load.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>

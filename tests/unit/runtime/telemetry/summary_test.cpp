@@ -1,5 +1,6 @@
 #include "runtime/telemetry/summary.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
