@@ -38,6 +38,7 @@ struct EnvActor::Slot {
   bool is_waiting_for_environment = false;
   bool is_repeatable = false;
   std::int32_t num_failures = 0;
+  std::vector<Document> documents;  // of the tool result the environment is answering
   std::int32_t num_unacknowledged = 0;
   bool is_finished = false;
   std::string record_error;
@@ -188,8 +189,17 @@ void EnvActor::environment_deadline(const EnvironmentDeadline& deadline) {
 }
 
 void EnvActor::turned(std::int64_t slot_id, const Turn& turn) {
-  TrajectoryBuilder& builder = slots_.at(slot_id).builder;
-  proceed(slot_id, builder.has_begun() ? builder.turned(turn) : builder.begin(turn));
+  Slot& slot = slots_.at(slot_id);
+  const std::vector<Document> documents = std::exchange(slot.documents, {});
+  if (!slot.builder.has_begun()) {
+    proceed(slot_id, slot.builder.begin(turn));
+    return;
+  }
+  Turn shown = turn;
+  if (shown.observation.empty() && !shown.tool_call && !shown.is_done) {
+    shown.observation = protocol_->observation_text(documents);  // the environment leaves their form to the protocol
+  }
+  proceed(slot_id, slot.builder.turned(shown));
 }
 
 void EnvActor::proceed(std::int64_t slot_id, NextCall next) {
@@ -256,6 +266,7 @@ void EnvActor::retrieve(std::int64_t slot_id) {
           proceed(slot_id, waiting.builder.fail(TrajectoryStatus::env_failed, "retriever: " + why));
           return;
         }
+        waiting.documents = retrieved->documents.front();
         call_environment(
             slot_id,
             [result = ToolResult{retrieved->documents.front()}](Environment& target) {

@@ -9,6 +9,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+#include <tuple>
+#include <utility>
+
 #include "policies/model/row_kernels.hpp"
 
 namespace memopd {
@@ -69,16 +73,16 @@ void rotate(at::Tensor& qkv_TQ, const at::Tensor& rope, std::int64_t num_turned,
 
 struct QkvFunction : Function<QkvFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x_TD, const at::Tensor& norm_D,
-                               const at::Tensor& weight_QD, const at::Tensor& bias_Q, const at::Tensor& rope,
-                               double eps, std::int64_t num_heads, std::int64_t num_kv_heads) {
+                               const at::Tensor& weight_QD, const std::optional<at::Tensor>& bias_Q,
+                               const at::Tensor& rope, double eps, std::int64_t num_heads, std::int64_t num_kv_heads) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     const std::int64_t head_dim = rope.size(1);
     const Normed normed = norm_forward(x_TD, norm_D, eps);
     at::Tensor qkv_TQ =
-        bias_Q.defined() ? at::addmm(bias_Q, normed.rows_TD, weight_QD.t()) : at::mm(normed.rows_TD, weight_QD.t());
+        bias_Q ? at::addmm(*bias_Q, normed.rows_TD, weight_QD.t()) : at::mm(normed.rows_TD, weight_QD.t());
     rotate(qkv_TQ, rope, num_heads + num_kv_heads, head_dim, 1);
     ctx->save_for_backward({x_TD, norm_D, weight_QD, rope, normed.rows_TD, normed.inverse_rms_T});
-    ctx->saved_data["has_bias"] = bias_Q.defined();
+    ctx->saved_data["has_bias"] = bias_Q.has_value();
     const at::Tensor heads = qkv_TQ.view({x_TD.size(0), num_heads + 2 * num_kv_heads, head_dim});
     return {heads.narrow(1, 0, num_heads), heads.narrow(1, num_heads, num_kv_heads),
             heads.narrow(1, num_heads + num_kv_heads, num_kv_heads)};
@@ -165,7 +169,9 @@ struct NormFunction : Function<NormFunction> {
 std::array<at::Tensor, 3> norm_qkv_rope(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& weight,
                                         const at::Tensor& bias, const at::Tensor& rope, double eps,
                                         const AttentionShape& shape) {
-  auto parts = QkvFunction::apply(x, norm_weight, weight, bias, rope, eps, shape.num_heads, shape.num_kv_heads);
+  // Function::apply asks every tensor for its device, so a missing one must not be a tensor.
+  const auto given_bias = bias.defined() ? std::optional(bias) : std::nullopt;
+  auto parts = QkvFunction::apply(x, norm_weight, weight, given_bias, rope, eps, shape.num_heads, shape.num_kv_heads);
   return {std::move(parts[0]), std::move(parts[1]), std::move(parts[2])};
 }
 

@@ -8,7 +8,7 @@
 #include <limits>
 
 // One body, two machine codes: the loader picks by the processor. Everything a clone calls is inlined into it.
-#define MEMOPD_CLONES __attribute__((target_clones("default", "arch=haswell")))
+#define MEMOPD_CLONES __attribute__((target_clones("default", "avx2")))
 #define MEMOPD_INLINE inline __attribute__((always_inline))
 
 namespace memopd {
@@ -37,8 +37,9 @@ MEMOPD_INLINE T sum_over(std::int64_t n, F term) {
 MEMOPD_INLINE float exponential(float x) {
   constexpr float kLow = -87.0f;
   constexpr float kHigh = 88.0f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
-  const float bounded = std::max(kLow, std::min(kHigh, x));
+  constexpr float kRound = 12582912.0f;       // 1.5 * 2^23: adding it rounds to an integer held in the low bits
+  const float below = x > kHigh ? kHigh : x;  // comparisons with NaN are false: it goes through all of this
+  const float bounded = below < kLow ? kLow : below;
   const float shifted = bounded * 1.44269504088896341f + kRound;
   const float n = shifted - kRound;
   const float r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -49,9 +50,9 @@ MEMOPD_INLINE float exponential(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = (p * r) * r + r + 1.0f;
-  const auto power = static_cast<std::uint32_t>(static_cast<std::int32_t>(n) + 127) << 23;
-  const float result = p * std::bit_cast<float>(power);
-  return x < kLow ? 0.0f : (x == x ? result : x);
+  const float power = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) + 127U) << 23U);
+  const float result = p * power;
+  return x < kLow ? 0.0f : result;
 }
 MEMOPD_INLINE double exponential(double x) { return std::exp(x); }
 

@@ -1,5 +1,4 @@
 // The in-process cluster on CAF core: one CAF actor per cell, one message type, no network module.
-#include <atomic>
 #include <algorithm>
 #include <atomic>
 #include <caf/actor_system.hpp>

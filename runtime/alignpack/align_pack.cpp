@@ -101,22 +101,17 @@ class PackBuilder {
     std::int32_t node;
   };
 
-  /// Adds the segments that `member` is the first to use. @return  the segment that holds its last row
+  /// Adds the segments that `member` is the first to use. @return  the segment at or below its last row
   std::int32_t lay_out(const Member& member) {
-    const std::int32_t last_row = IdSequence(*member.invocation).size() - 1;
-    std::int32_t index = member.node;
-    while (node(index).begin > last_row) {
-      index = node(index).parent;
-    }
-    const std::int32_t last_node = index;
     path_.clear();
-    for (; index != kNoNode && segment_of(index) == kNoNode; index = node(index).parent) {
+    for (std::int32_t index = member.node; index != kNoNode && segment_of(index) == kNoNode;
+         index = node(index).parent) {
       path_.push_back(index);
     }
     for (auto it = path_.rbegin(); it != path_.rend(); ++it) {
       add_segment(*it);
     }
-    return segment_of(last_node);
+    return segment_of(member.node);
   }
 
   void add_segment(std::int32_t index) {

@@ -59,7 +59,9 @@ class ScriptedEnvironment final : public Environment {
   }
   Expected<Turn> tool_result(const ToolResult& result) override {
     Turn turn;
-    turn.observation = result.documents.empty() ? "nothing" : result.documents.front().text;
+    if (behaviour_ != "unformatted") {
+      turn.observation = result.documents.empty() ? "nothing" : result.documents.front().text;
+    }
     turn.reward = behaviour_ == "paid" ? 0.25 : 0;
     return turn;
   }

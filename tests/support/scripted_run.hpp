@@ -23,6 +23,7 @@ namespace memopd::testing {
 ///   "throws"  throws std::runtime_error("disk on fire") in step
 ///   "fails_once"  reset fails the first time, then behaves
 ///   "silent"  its calls never come back
+///   "unformatted"  leaves the form of documents to the protocol
 ///   "paid"    gives reward 0.25 for every search
 struct ScriptedOptions {
   std::int32_t num_searches = 2;

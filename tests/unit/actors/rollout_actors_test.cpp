@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "policies/text/tokenizer.hpp"
 #include "runtime/data/trajectory_id.hpp"
 #include "tests/support/scripted_run.hpp"
 
@@ -88,6 +89,21 @@ TEST_CASE("a reward of a turn stays with its invocation, the final one with the 
   CHECK(trajectory.invocations[1].reward == 0.25);
   CHECK(trajectory.invocations[2].reward == 0.0);
   CHECK(trajectory.rewards.at("final") == 1.0);
+}
+
+TEST_CASE("documents that an environment leaves unformatted are shown by the protocol's template", "[actors][env]") {
+  Config config = ScriptedRun::default_config();
+  config.protocol.document = "[{title}:{text}]";
+  ScriptedRun run({.num_searches = 1}, config);
+  REQUIRE(run.run(ScriptedRun::task(0, "unformatted")));
+  const auto closed = run.close({{"train", 0, 0, 0}});
+  REQUIRE(closed);
+
+  const auto tokenizer = Tokenizer::load(run.folder());
+  REQUIRE(tokenizer);
+  const auto& call = run.batch(*closed)->trajectories.front().invocations.at(1);
+
+  CHECK(tokenizer->decode(call.prompt_token_ids).find("<information>[t:fact]</information>") != std::string::npos);
 }
 
 TEST_CASE("an environment that throws ends its trajectory env_failed with what it said", "[actors][env][error]") {

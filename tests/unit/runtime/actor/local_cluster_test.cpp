@@ -94,7 +94,6 @@ TEST_CASE("shutdown names who survives it and does not hang", "[actor][error][CL
   gate = &here;
   const auto cluster = make_local_cluster();
   const ActorRef blocker = cluster->spawn("test_blocker", {.blocking = true}, "stuck")[0];
-  (void)cluster->spawn("test_counter", {}, "counter");
   auto blocked = cluster->ask<Total>(blocker, Add{1}, 1h);
   here.entered.wait();
 

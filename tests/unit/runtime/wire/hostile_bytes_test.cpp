@@ -14,8 +14,9 @@ struct Report {
   StepBatch batch;
   std::optional<Turn> turn;
   std::vector<std::vector<std::string>> names;
+  std::vector<std::int32_t> ids;
 };
-MEMOPD_MESSAGE(Report, 1, batch, turn, names)
+MEMOPD_MESSAGE(Report, 1, batch, turn, names, ids)
 
 std::vector<std::byte> a_frame() {
   Report report;
@@ -92,6 +93,7 @@ TEST_CASE("claimed lengths beyond the input are refused before anything is alloc
     return bytes;
   };
   const std::vector<std::vector<std::byte>> hostile{
+      key("ids", {0xdd, 0xff, 0xff, 0xff, 0xff}),          // array of 4 G numbers, which would be reserved
       key("names", {0xdd, 0xff, 0xff, 0xff, 0xff}),        // array of 4 G
       key("batch", {0xdf, 0xff, 0xff, 0xff, 0xff}),        // map of 4 G
       key("other", {0xdb, 0xff, 0xff, 0xff, 0xff}),        // unknown key, string of 4 GiB

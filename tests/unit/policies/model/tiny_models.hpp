@@ -1,0 +1,53 @@
+// Small random models and packs for the tests of policies/model and policies/engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policies/model/initialization.hpp"
+#include "policies/model/packed_tensors.hpp"
+#include "policies/model/transformer.hpp"
+#include "runtime/alignpack/align_pack.hpp"
+#include "runtime/base/random.hpp"
+#include "runtime/data/invocation.hpp"
+#include "tests/unit/policies/model/file_bytes.hpp"
+
+namespace memopd::testing {
+
+inline ModelConfig tiny_config(const std::string& architecture = "qwen2", bool is_tied = true) {
+  return {.architecture = architecture,
+          .vocab_size = 24,
+          .hidden_size = 16,
+          .intermediate_size = 24,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 2,
+          .head_dim = 4,
+          .attention_bias = architecture == "qwen2",
+          .tie_word_embeddings = is_tied,
+          .max_position_embeddings = 64,
+          .eos_token_ids = {}};
+}
+
+/// Embedding 0.3 and final norm 1.0: logits of a few units that follow the context, neither flat nor an echo.
+inline Transformer tiny_model(const ModelConfig& config = tiny_config(), std::uint64_t seed = 3,
+                              at::ScalarType dtype = at::kFloat) {
+  return *random_transformer(config, {.seed = seed, .embedding_std = 0.3, .final_norm_weight = 1.0}, dtype);
+}
+
+inline Invocation invocation(std::vector<std::int32_t> prompt, std::vector<std::int32_t> response) {
+  Invocation call;
+  call.trajectory_id = {.split = "train", .step = 0, .task_index = 0, .sample = 0};
+  call.prompt_token_ids = std::move(prompt);
+  call.response_token_ids = std::move(response);
+  return call;
+}
+
+inline PackedBatch pack_of(const std::vector<Invocation>& calls, bool share_prefixes = true) {
+  std::vector<const Invocation*> pointers;
+  for (const Invocation& call : calls) pointers.push_back(&call);
+  const auto packs = align_pack(pointers, {.max_tokens = 4096, .share_prefixes = share_prefixes});
+  return packs.value().front();
+}
+
+}  // namespace memopd::testing
