@@ -281,7 +281,12 @@ Expected<std::unique_ptr<Engine>> Engine::create(const std::filesystem::path& mo
   if (!model) return unexpected(model.error());
   const auto checked = check_options(options, model->config());
   if (!checked) return unexpected(checked.error());
-  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(std::move(*model), std::move(tokenizer), *checked)));
+  try {
+    auto impl = std::make_unique<Impl>(std::move(*model), std::move(tokenizer), *checked);
+    return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+  } catch (const std::exception& failure) {  // no memory for the slots
+    return unexpected(ErrorCode::internal, "engine: " + std::string(failure.what()));
+  }
 }
 
 Expected<void> Engine::submit(GenerateRequest request) { return impl_->submit(std::move(request)); }

@@ -67,6 +67,7 @@ class Engine {
   /// @param tokenizer  gives the bytes of ids and an eos id; may be null when no request has stop strings
   /// @error those of load_transformer
   /// @error invalid_argument  an option outside its range, scored_vocab beyond the vocabulary
+  /// @error internal          no memory for the slots
   static Expected<std::unique_ptr<Engine>> create(const std::filesystem::path& model_folder,
                                                   std::shared_ptr<const Tokenizer> tokenizer,
                                                   const EngineOptions& options);

@@ -17,6 +17,9 @@ namespace {
 
 using nlohmann::json;
 
+/// Ten times the deepest decoder there is: a wrong number must not become a list of tensor names without end.
+constexpr std::int32_t kMaxLayers = 2000;
+
 /// Problems of one kind, joined into one line.
 class Problems {
  public:
@@ -151,6 +154,9 @@ Expected<void> validate(const ModelConfig& config) {
   at_least_one("hidden_size", config.hidden_size);
   at_least_one("intermediate_size", config.intermediate_size);
   at_least_one("num_hidden_layers", config.num_hidden_layers);
+  problems.require(
+      config.num_hidden_layers <= kMaxLayers,
+      "num_hidden_layers is " + std::to_string(config.num_hidden_layers) + ", above " + std::to_string(kMaxLayers));
   at_least_one("num_attention_heads", config.num_attention_heads);
   at_least_one("num_key_value_heads", config.num_key_value_heads);
   at_least_one("max_position_embeddings", config.max_position_embeddings);

@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -75,7 +76,13 @@ Expected<std::unique_ptr<Scorer>> Scorer::load(const std::filesystem::path& fold
   return std::unique_ptr<Scorer>(new Scorer(std::make_unique<Impl>(std::move(*model), scored_vocab)));
 }
 
-Expected<TeacherScores> Scorer::score(const PackedBatch& pack) const { return impl_->score(pack); }
+Expected<TeacherScores> Scorer::score(const PackedBatch& pack) const {
+  try {
+    return impl_->score(pack);
+  } catch (const std::exception& failure) {  // the tensor library's, out of memory for one
+    return unexpected(ErrorCode::internal, std::string("scorer: ") + failure.what());
+  }
+}
 std::uint64_t Scorer::head_fingerprint() const { return impl_->head_fingerprint(); }
 const ModelConfig& Scorer::model_config() const { return impl_->model_config(); }
 

@@ -79,6 +79,7 @@ TEST_CASE("model_config lists every problem of a file at once", "[model_config][
                           Catch::Contains("vocab_size is missing") && Catch::Contains("num_hidden_layers"));
   CHECK_THAT(error_of({{"num_key_value_heads", 3}}, ErrorCode::parse_error), Catch::Contains("does not divide"));
   CHECK_THAT(error_of({{"eos_token_id", 99}}, ErrorCode::parse_error), Catch::Contains("eos id 99"));
+  CHECK_THAT(error_of({{"num_hidden_layers", 2000000000}}, ErrorCode::parse_error), Catch::Contains("above 2000"));
   CHECK(parse_model_config("{", "c").error().code == ErrorCode::parse_error);
 }
 
