@@ -62,57 +62,81 @@ struct Chunk {
   return 0;
 }
 
+/// Distributions of one row: the student's at both temperatures, the teacher's.
+template <class T>
+struct RowDistributions {
+  SoftmaxRow<T> policy;   ///< at sampling_temperature
+  SoftmaxRow<T> student;  ///< at opd_temperature; the same storage if the temperatures are equal
+  SoftmaxRow<T> teacher;
+};
+
+template <class T>
+[[gnu::always_inline]] inline RowDistributions<T> distributions_in(T* scratch_6V, const HeadLossOptions& options) {
+  const std::int64_t num_ids = options.scored_vocab;
+  const SoftmaxRow<T> policy{scratch_6V, scratch_6V + num_ids};
+  const bool is_one_temperature = options.opd_temperature == options.sampling_temperature;
+  return {policy,
+          is_one_temperature ? policy : SoftmaxRow<T>{scratch_6V + 2 * num_ids, scratch_6V + 3 * num_ids},
+          {scratch_6V + 4 * num_ids, scratch_6V + 5 * num_ids}};
+}
+
+/// Replaces the logits of a row whose distributions are known by the gradient of all its losses.
+template <class T>
+[[gnu::always_inline]] inline void write_gradient(const HeadLossOptions& options, const HeadRows& rows,
+                                                  std::int64_t row, const RowDistributions<T>& row_distributions,
+                                                  bool has_teacher, T* logits, HeadRowValues& values) {
+  const auto r = static_cast<std::size_t>(row);
+  const double slope = policy_slope(options, rows, row, values);
+  const double entropy_slope =
+      options.policy_loss == PolicyLoss::ppo ? -rows.policy_weights[r] * options.ppo.entropy_coef : 0;
+  detail::policy_gradient_row(row_distributions.policy, options.scored_vocab, rows.token_ids[r],
+                              static_cast<T>(slope / options.sampling_temperature),
+                              static_cast<T>(entropy_slope / options.sampling_temperature),
+                              static_cast<T>(values.entropies[r]), logits);
+  if (has_teacher) {
+    const auto scale = static_cast<T>(rows.opd_weight * options.opd_coef / options.opd_temperature);
+    values.divergences[r] = static_cast<double>(
+        detail::divergence_row(options.divergence, static_cast<T>(options.beta), row_distributions.teacher,
+                               row_distributions.student, options.scored_vocab, scale, logits));
+  }
+}
+
 template <class T>
 [[gnu::always_inline]] inline void process_row(const HeadLossOptions& options, const HeadRows& rows,
                                                const Chunk<T>& chunk, std::int64_t row, HeadRowValues& values) {
   const auto r = static_cast<std::size_t>(row);
   const std::int64_t num_ids = options.scored_vocab;
-  T* const logits = chunk.logits_CV + (row - chunk.begin) * num_ids;
-  T* const scratch = chunk.scratch_6V;
-  const SoftmaxRow<T> policy{scratch, scratch + num_ids};
-  SoftmaxRow<T> student = policy;
-  const SoftmaxRow<T> teacher{scratch + 4 * num_ids, scratch + 5 * num_ids};
+  const std::int64_t offset = (row - chunk.begin) * num_ids;
+  T* const logits = chunk.logits_CV + offset;
+  const RowDistributions<T> row_distributions = distributions_in(chunk.scratch_6V, options);
   const bool has_teacher = chunk.teacher_logits_CV != nullptr;
-  const auto sampling_temperature = static_cast<T>(options.sampling_temperature);
   const auto opd_temperature = static_cast<T>(options.opd_temperature);
 
   bool is_included = rows.is_included[r] != 0;
   if (is_included && has_teacher) {
-    const T* const teacher_logits = chunk.teacher_logits_CV + (row - chunk.begin) * num_ids;
-    is_included = detail::softmax_row(teacher_logits, num_ids, opd_temperature, teacher);
+    is_included =
+        detail::softmax_row(chunk.teacher_logits_CV + offset, num_ids, opd_temperature, row_distributions.teacher);
     values.is_teacher_finite[r] = is_included ? 1 : 0;
   }
   if (!is_included) {
     std::fill_n(logits, chunk.has_gradient ? num_ids : 0, T{0});
     return;
   }
-  if (!detail::softmax_row(logits, num_ids, sampling_temperature, policy)) {
+  if (!detail::softmax_row(logits, num_ids, static_cast<T>(options.sampling_temperature), row_distributions.policy)) {
     // The student itself is broken here: NaN reaches the gradient, where the update is skipped and counted.
     values.log_probs[r] = std::numeric_limits<double>::quiet_NaN();
     std::fill_n(logits, chunk.has_gradient ? num_ids : 0, std::numeric_limits<T>::quiet_NaN());
     return;
   }
-  const std::int64_t token = rows.token_ids[r];
-  const T entropy = detail::entropy_row(policy, num_ids);
-  values.log_probs[r] = static_cast<double>(policy.log_probs[token]);
-  values.entropies[r] = static_cast<double>(entropy);
+  values.log_probs[r] = static_cast<double>(row_distributions.policy.log_probs[rows.token_ids[r]]);
+  values.entropies[r] = static_cast<double>(detail::entropy_row(row_distributions.policy, num_ids));
   if (!chunk.has_gradient) {
     return;
   }
-  if (has_teacher && options.opd_temperature != options.sampling_temperature) {
-    student = {scratch + 2 * num_ids, scratch + 3 * num_ids};
-    detail::softmax_row(logits, num_ids, opd_temperature, student);
+  if (has_teacher && row_distributions.student.probs != row_distributions.policy.probs) {
+    detail::softmax_row(logits, num_ids, opd_temperature, row_distributions.student);
   }
-  const double slope = policy_slope(options, rows, row, values);
-  const double entropy_slope =
-      options.policy_loss == PolicyLoss::ppo ? -rows.policy_weights[r] * options.ppo.entropy_coef : 0;
-  detail::policy_gradient_row(policy, num_ids, token, static_cast<T>(slope / options.sampling_temperature),
-                              static_cast<T>(entropy_slope / options.sampling_temperature), entropy, logits);
-  if (has_teacher) {
-    const auto scale = static_cast<T>(rows.opd_weight * options.opd_coef / options.opd_temperature);
-    values.divergences[r] = static_cast<double>(detail::divergence_row(options.divergence, static_cast<T>(options.beta),
-                                                                       teacher, student, num_ids, scale, logits));
-  }
+  write_gradient(options, rows, row, row_distributions, has_teacher, logits, values);
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -205,6 +206,19 @@ double max_difference(const WeightSet& a, const WeightSet& b) {
 bool same_bits(const WeightSet& a, const WeightSet& b) {
   return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
                     [](const HostTensor& x, const HostTensor& y) { return x.name == y.name && x.bytes == y.bytes; });
+}
+
+World::World() {
+  save_tiny_model(student, 1);
+  save_tiny_model(teacher, 2);
+  step = score_step(three_trajectories(), teacher);
+}
+
+StepReport run_step(Learner& learner, const ScoredStep& step) {
+  const auto report = learner.step(step.batch, step.lookup());
+  INFO((report ? std::string() : report.error().message));
+  REQUIRE(report);
+  return *report;
 }
 
 }  // namespace memopd::testing

@@ -77,4 +77,18 @@ double max_difference(const WeightSet& a, const WeightSet& b);
 /// Whether all bytes are equal.
 bool same_bits(const WeightSet& a, const WeightSet& b);
 
+/// A student and a teacher on disk, and three_trajectories() scored by the teacher.
+struct World {
+  World();
+  [[nodiscard]] LearnerSetup setup() const { return tiny_setup(student, teacher); }
+
+  TemporaryFolder folder;
+  std::filesystem::path student = folder.path() / "student";
+  std::filesystem::path teacher = folder.path() / "teacher";
+  ScoredStep step;
+};
+
+/// One step that must succeed.
+StepReport run_step(Learner& learner, const ScoredStep& step);
+
 }  // namespace memopd::testing
