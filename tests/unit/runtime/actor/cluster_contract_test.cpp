@@ -16,9 +16,9 @@ TEST_CASE("an ask is answered with the handler's value", "[actor][CL-1]") {
   const auto cluster = make_cluster(kind());
   auto counters = cluster->spawn("test_counter", {.count = 4, .cpus = 1}, "counters");
 
-  CHECK(cluster->ask<Total>(counters[2], Add{5}, 10s).get()->value == 5);
-  CHECK(cluster->ask<Total>(counters[2], Add{6}, 10s).get()->value == 11);
-  CHECK(cluster->ask<Total>(counters[3], Add{1}, 10s).get()->value == 1);
+  CHECK(cluster->ask<Total>(counters[2], Add{5}, 1h).get()->value == 5);
+  CHECK(cluster->ask<Total>(counters[2], Add{6}, 1h).get()->value == 11);
+  CHECK(cluster->ask<Total>(counters[3], Add{1}, 1h).get()->value == 1);
   CHECK(counters[2].name() == "counters/2");
 }
 
@@ -28,7 +28,7 @@ TEST_CASE("messages of one sender arrive in the order they were sent", "[actor]"
   const ActorRef relay = cluster->spawn("test_relay", {}, "relay", RelayInit{"counter"})[0];
   std::vector<std::int64_t> expected;
 
-  SECTION("from an actor") { REQUIRE(cluster->ask<void>(relay, Burst{500}, 10s).get()); }
+  SECTION("from an actor") { REQUIRE(cluster->ask<void>(relay, Burst{500}, 1h).get()); }
   SECTION("from outside") {
     for (std::int64_t i = 1; i <= 500; ++i) {
       REQUIRE(cluster->tell(counter, Add{i}));
@@ -38,7 +38,7 @@ TEST_CASE("messages of one sender arrive in the order they were sent", "[actor]"
     expected.push_back(i);
   }
 
-  CHECK(cluster->ask<Numbers>(counter, Recorded{}, 10s).get()->values == expected);
+  CHECK(cluster->ask<Numbers>(counter, Recorded{}, 1h).get()->values == expected);
 }
 
 TEST_CASE("a continuation runs on its actor and may ask again", "[actor]") {
@@ -46,17 +46,17 @@ TEST_CASE("a continuation runs on its actor and may ask again", "[actor]") {
   (void)cluster->spawn("test_counter", {}, "counter");
   const ActorRef relay = cluster->spawn("test_relay", {}, "relay", RelayInit{"counter"})[0];
 
-  CHECK(cluster->ask<Total>(relay, AddTwice{21}, 10s).get()->value == 42);
+  CHECK(cluster->ask<Total>(relay, AddTwice{21}, 1h).get()->value == 42);
 }
 
 TEST_CASE("other messages are handled while a Later is pending", "[actor]") {
   const auto cluster = make_cluster(kind());
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
 
-  auto first = cluster->ask<Total>(counter, Hold{}, 10s);
-  auto second = cluster->ask<Total>(counter, Hold{}, 10s);
-  CHECK(cluster->ask<Total>(counter, Add{3}, 10s).get()->value == 3);
-  REQUIRE(cluster->ask<void>(counter, Open{9}, 10s).get());
+  auto first = cluster->ask<Total>(counter, Hold{}, 1h);
+  auto second = cluster->ask<Total>(counter, Hold{}, 1h);
+  CHECK(cluster->ask<Total>(counter, Add{3}, 1h).get()->value == 3);
+  REQUIRE(cluster->ask<void>(counter, Open{9}, 1h).get());
 
   CHECK(first.get()->value == 9);
   CHECK(second.get()->value == 9);
@@ -66,13 +66,13 @@ TEST_CASE("wait returns as soon as n of many answers are there", "[actor]") {
   const auto cluster = make_cluster(kind());
   const auto counters = cluster->spawn("test_counter", {.count = 3}, "counters");
   std::vector<Future<Total>> futures;
-  futures.push_back(cluster->ask<Total>(counters[0], Hold{}, 10s));
-  futures.push_back(cluster->ask<Total>(counters[1], Add{1}, 10s));
-  futures.push_back(cluster->ask<Total>(counters[2], Add{2}, 10s));
+  futures.push_back(cluster->ask<Total>(counters[0], Hold{}, 1h));
+  futures.push_back(cluster->ask<Total>(counters[1], Add{1}, 1h));
+  futures.push_back(cluster->ask<Total>(counters[2], Add{2}, 1h));
 
   CHECK(wait(futures, 2) == std::vector<std::size_t>{1, 2});
   CHECK_FALSE(futures[0].wait_for(0ms));
-  REQUIRE(cluster->ask<void>(counters[0], Open{7}, 10s).get());
+  REQUIRE(cluster->ask<void>(counters[0], Open{7}, 1h).get());
   CHECK(wait(futures, 99) == std::vector<std::size_t>{0, 1, 2});
   CHECK(futures[0].get()->value == 7);
 }
@@ -113,7 +113,7 @@ TEST_CASE("a member of a failed spawn answers with the error of the spawn", "[ac
   const auto cluster = make_cluster(kind());
   auto group = cluster->spawn("test_countr", {}, "counters");
 
-  const auto answer = cluster->ask<Total>(group[2], Add{1}, 10s).get();
+  const auto answer = cluster->ask<Total>(group[2], Add{1}, 1h).get();
 
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == ErrorCode::target_down);
@@ -124,8 +124,8 @@ TEST_CASE("the topology shows actors, edges and who waits for whom", "[actor][pa
   const auto cluster = make_cluster(kind());
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
   const ActorRef relay = cluster->spawn("test_relay", {.max_mailbox = 8}, "relay", RelayInit{"counter"})[0];
-  REQUIRE(cluster->ask<void>(relay, Burst{3}, 10s).get());
-  REQUIRE(cluster->ask<Total>(counter, Add{1}, 10s).get());
+  REQUIRE(cluster->ask<void>(relay, Burst{3}, 1h).get());
+  REQUIRE(cluster->ask<Total>(counter, Add{1}, 1h).get());
 
   const Topology topology = cluster->topology();
 
@@ -155,10 +155,10 @@ TEST_CASE("shutdown ends actors that hold each other, renew timers and wait", "[
   const ActorRef relay = cluster->spawn("test_relay", {}, "relay", RelayInit{"counter"})[0];
   const ActorRef cyclic = cluster->spawn("test_cycle", {.count = 2}, "cycle")[0];
   auto held = cluster->ask<Total>(counter, Hold{}, 1h);
-  REQUIRE(cluster->ask<Total>(relay, AddTwice{1}, 10s).get());
-  REQUIRE(cluster->ask<void>(cyclic, Hold{}, 10s).get());
+  REQUIRE(cluster->ask<Total>(relay, AddTwice{1}, 1h).get());
+  REQUIRE(cluster->ask<void>(cyclic, Hold{}, 1h).get());
 
-  CHECK(cluster->shutdown().survivors.empty());
+  CHECK(cluster->shutdown(1h).survivors.empty());
 
   const auto answer = held.get();
   REQUIRE_FALSE(answer);
@@ -212,7 +212,7 @@ class Spreader final : public Actor {
   void started() override { pool_ = ActorPool(*cluster().find("counters")); }
   Expected<Numbers> burst(const Burst& request) {
     for (std::int64_t i = 0; i < request.count; ++i) {
-      pool_.ask<Total>(*this, Hold{}, 10s);
+      pool_.ask<Total>(*this, Hold{}, 1h);
     }
     return counts();
   }
@@ -233,17 +233,17 @@ TEST_CASE("a pool asks the member with the fewest in flight and passes over the 
   const auto counters = cluster->spawn("test_counter", {.count = 3}, "counters");
   const ActorRef spreader = cluster->spawn("test_spreader", {}, "spreader")[0];
 
-  CHECK(cluster->ask<Numbers>(spreader, Burst{4}, 10s).get()->values == std::vector<std::int64_t>{2, 1, 1});
+  CHECK(cluster->ask<Numbers>(spreader, Burst{4}, 1h).get()->values == std::vector<std::int64_t>{2, 1, 1});
   // Two answers leave member 0 idle: the next two asks go there.
-  REQUIRE(cluster->ask<void>(counters[0], Open{1}, 10s).get());
+  REQUIRE(cluster->ask<void>(counters[0], Open{1}, 1h).get());
   REQUIRE(
-      cluster->ask<Total>(counters[0], Add{0}, 10s).get());  // a turn later: its answers are in the spreader's mailbox
-  CHECK(cluster->ask<Numbers>(spreader, Burst{1}, 10s).get()->values == std::vector<std::int64_t>{1, 1, 1});
+      cluster->ask<Total>(counters[0], Add{0}, 1h).get());  // a turn later: its answers are in the spreader's mailbox
+  CHECK(cluster->ask<Numbers>(spreader, Burst{1}, 1h).get()->values == std::vector<std::int64_t>{1, 1, 1});
 
   const ActorRef watcher = cluster->spawn("test_watcher", {}, "watcher", RelayInit{"counters"})[0];
   cluster->stop(counters[0], "no longer needed");
-  REQUIRE(cluster->ask<Text>(watcher, NextDown{}, 10s).get());
-  CHECK(cluster->ask<Numbers>(spreader, Burst{2}, 10s).get()->values == std::vector<std::int64_t>{0, 2, 2});
+  REQUIRE(cluster->ask<Text>(watcher, NextDown{}, 1h).get());
+  CHECK(cluster->ask<Numbers>(spreader, Burst{2}, 1h).get()->values == std::vector<std::int64_t>{0, 2, 2});
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST_CASE("an ask without an answer ends at its deadline and names target and me
     CHECK(answer.error().message == "no answer of counter/0 to Hold within 20 ms");
   }
   SECTION("from an actor") {
-    const auto answer = cluster->ask<Total>(holder, AddTwice{1, 20}, 10s).get();
+    const auto answer = cluster->ask<Total>(holder, AddTwice{1, 20}, 1h).get();
     REQUIRE_FALSE(answer);
     CHECK(answer.error().code == ErrorCode::timeout);
     CHECK(answer.error().message == "no answer of counter/0 to Hold within 20 ms");
@@ -57,16 +57,16 @@ TEST_CASE("a handler that throws answers internal, ends its actor and is the fir
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
   const ActorRef watcher = cluster->spawn("test_watcher", {}, "watcher", RelayInit{"counter"})[0];
 
-  const auto answer = cluster->ask<Total>(counter, Add{-1}, 10s).get();
+  const auto answer = cluster->ask<Total>(counter, Add{-1}, 1h).get();
 
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == ErrorCode::internal);
   CHECK(answer.error().message == "negative amount");
-  CHECK(cluster->ask<Text>(watcher, NextDown{}, 10s).get()->text == "counter/0 failed: internal: negative amount");
-  const auto later = cluster->ask<Total>(counter, Add{1}, 10s).get();
+  CHECK(cluster->ask<Text>(watcher, NextDown{}, 1h).get()->text == "counter/0 failed: internal: negative amount");
+  const auto later = cluster->ask<Total>(counter, Add{1}, 1h).get();
   CHECK(later.error().code == ErrorCode::target_down);
   CHECK(later.error().message == "counter/0 is down: internal: negative amount");
-  (void)cluster->shutdown();
+  (void)cluster->shutdown(1h);
   CHECK(cluster->first_failure()->reason == "internal: negative amount");
   CHECK(failures == std::vector<std::string>{"counter/0"});
   CHECK(log.lines("actor_failed") ==
@@ -94,12 +94,12 @@ TEST_CASE("stop answers what is open and what waits with target_down and is no f
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
   const ActorRef watcher = cluster->spawn("test_watcher", {}, "watcher", RelayInit{"counter"})[0];
   auto open_call = cluster->ask<Total>(counter, Hold{}, 1h);
-  REQUIRE(cluster->ask<Total>(counter, Add{1}, 10s).get());
+  REQUIRE(cluster->ask<Total>(counter, Add{1}, 1h).get());
 
   cluster->stop(counter, "step is done");
 
   CHECK(open_call.get().error().message == "counter/0 is down: stopped: step is done");
-  CHECK(cluster->ask<Text>(watcher, NextDown{}, 10s).get()->text == "counter/0 ended: stopped: step is done");
+  CHECK(cluster->ask<Text>(watcher, NextDown{}, 1h).get()->text == "counter/0 ended: stopped: step is done");
   CHECK_FALSE(cluster->first_failure());
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("watch fires without any other reference to the watcher", "[actor]") {
   cluster->stop(counter, "end");
 
   const ActorRef watcher = (*cluster->find("watcher"))[0];
-  CHECK(cluster->ask<Text>(watcher, NextDown{}, 10s).get()->text == "counter/0 ended: stopped: end");
+  CHECK(cluster->ask<Text>(watcher, NextDown{}, 1h).get()->text == "counter/0 ended: stopped: end");
 }
 
 TEST_CASE("a watch of an actor that has ended fires all the same", "[actor]") {
@@ -120,11 +120,11 @@ TEST_CASE("a watch of an actor that has ended fires all the same", "[actor]") {
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
   const ActorRef first = cluster->spawn("test_watcher", {}, "first", RelayInit{"counter"})[0];
   cluster->stop(counter, "end");
-  REQUIRE(cluster->ask<Text>(first, NextDown{}, 10s).get());
+  REQUIRE(cluster->ask<Text>(first, NextDown{}, 1h).get());
 
   const ActorRef late = cluster->spawn("test_watcher", {}, "late", RelayInit{"counter"})[0];
 
-  CHECK(cluster->ask<Text>(late, NextDown{}, 10s).get()->text == "counter/0 ended: stopped: end");
+  CHECK(cluster->ask<Text>(late, NextDown{}, 1h).get()->text == "counter/0 ended: stopped: end");
 }
 
 TEST_CASE("a message that nobody handles, and an answer of another type, are bad_schema", "[actor][error]") {
@@ -133,8 +133,8 @@ TEST_CASE("a message that nobody handles, and an answer of another type, are bad
   const ActorRef relay_target = cluster->spawn("test_counter", {}, "counter")[0];
   const ActorRef relay = cluster->spawn("test_relay", {}, "relay", RelayInit{"counter"})[0];
 
-  const auto unknown = cluster->ask<Total>(relay, Unknown{}, 10s).get();
-  const auto other = cluster->ask<Text>(relay_target, Add{1}, 10s).get();
+  const auto unknown = cluster->ask<Total>(relay, Unknown{}, 1h).get();
+  const auto other = cluster->ask<Text>(relay_target, Add{1}, 1h).get();
 
   CHECK(unknown.error().code == ErrorCode::bad_schema);
   CHECK_THAT(unknown.error().message, Catch::StartsWith("relay/0 has no handler of message Unknown v1, it handles: ") &&
@@ -145,7 +145,7 @@ TEST_CASE("a message that nobody handles, and an answer of another type, are bad
   // A tell has no asker: its errors are logged, once per message.
   REQUIRE(cluster->tell(relay, Unknown{}));
   REQUIRE(cluster->tell(relay, Unknown{}));
-  REQUIRE(cluster->ask<void>(relay, Burst{0}, 10s).get());
+  REQUIRE(cluster->ask<void>(relay, Burst{0}, 1h).get());
   CHECK(log.lines("unknown_message").size() == 1);
 }
 
@@ -155,11 +155,11 @@ TEST_CASE("a continuation that throws answers internal and ends its actor", "[ac
   (void)cluster->spawn("test_counter", {}, "counter");
   const ActorRef relay = cluster->spawn("test_relay", {}, "relay", RelayInit{"counter"})[0];
 
-  const auto answer = cluster->ask<Total>(relay, ThrowLater{}, 10s).get();
+  const auto answer = cluster->ask<Total>(relay, ThrowLater{}, 1h).get();
 
   CHECK(answer.error().code == ErrorCode::internal);
   CHECK(answer.error().message == "thrown in a continuation");
-  (void)cluster->shutdown();
+  (void)cluster->shutdown(1h);
   REQUIRE(cluster->first_failure());
   CHECK(cluster->first_failure()->name == "relay/0");
 }
@@ -173,7 +173,7 @@ TEST_CASE("a constructor that throws fails the spawn and starts none of the grou
   CHECK(group.error().code == ErrorCode::internal);
   CHECK(group.error().message == "constructor of throwers/1 threw: rank 1 cannot");
   CHECK_FALSE(cluster->find("throwers"));
-  CHECK(cluster->shutdown().survivors.empty());
+  CHECK(cluster->shutdown(1h).survivors.empty());
 }
 
 TEST_CASE("started() that throws is the cause of every later target_down", "[actor][error]") {
@@ -181,7 +181,7 @@ TEST_CASE("started() that throws is the cause of every later target_down", "[act
   const auto cluster = make_cluster(kind());
   const ActorRef starter = cluster->spawn("test_bad_start", {}, "starter")[0];
 
-  const auto answer = cluster->ask<Total>(starter, Add{1}, 10s).get();
+  const auto answer = cluster->ask<Total>(starter, Add{1}, 1h).get();
 
   CHECK(answer.error().message == "starter/0 is down: internal: no model in folder");
 }

@@ -101,7 +101,7 @@ TEST_CASE("shutdown names who survives it and does not hang", "[actor][error][CL
   CHECK(log.lines("survived_shutdown") == std::vector<std::string>{"warning actor survived_shutdown actor=stuck/0"});
 
   here.may_leave.count_down();
-  CHECK(cluster->shutdown().survivors.empty());
+  CHECK(cluster->shutdown(1h).survivors.empty());
 }
 
 TEST_CASE("a promise may be delivered from any thread; the continuation runs on the actor", "[actor]") {
