@@ -70,6 +70,8 @@ TEST_CASE("the value after the last response token is zero", "[advantages][RL-4]
 
   CHECK(result.advantages[0] == Approx(0.95).epsilon(1e-12));
   CHECK(result.advantages[1] == Approx(1.0).epsilon(1e-12));
+  // With gamma = lambda = 1 an advantage is what is still to come minus the value.
+  CHECK(credit({0, 1}, {2, 3}, 1, 1).advantages == doubles{-1, -2});
 }
 
 TEST_CASE("a per-turn reward lies on the last response token of its invocation", "[advantages][RL-4]") {

@@ -75,6 +75,23 @@ double divergence_of(Divergence divergence, const LogitRows& rows) {
       .values.divergences[0];
 }
 
+/// One row whose hidden state is 1 and whose heads are the logits as a column: a product with one term passes -inf and
+/// NaN of one id on to that id alone. PPO with entropy and the divergence.
+HeadGradients column_losses(const std::vector<double>& student, const std::vector<double>& teacher,
+                            Divergence divergence, at::ScalarType dtype) {
+  const LogitRows row({0}, {0}, dtype);
+  HeadRows inputs = row.rows();
+  const at::Tensor one = at::ones({1, 1}, at::TensorOptions().dtype(dtype));
+  inputs.rows_RD = one;
+  inputs.teacher_rows_RE = one;
+  inputs.head_VD = at::tensor(student, at::kDouble).unsqueeze(1).to(dtype);
+  inputs.teacher_head_VE = at::tensor(teacher, at::kDouble).unsqueeze(1).to(dtype);
+  HeadLossOptions options = opd_only(divergence, static_cast<std::int32_t>(student.size()));
+  options.policy_loss = PolicyLoss::ppo;
+  options.ppo.entropy_coef = 0.1;
+  return head_losses(options, inputs);
+}
+
 }  // namespace
 
 TEST_CASE("the forward KL of the check vector is 0.143354, not a truncated value", "[opd][pain:T16]") {
@@ -106,27 +123,13 @@ TEST_CASE("jsd is symmetric at beta 1/2 and at most log 2", "[opd]") {
 }
 
 TEST_CASE("a logit of -inf on either side leaves loss and gradient finite", "[opd][pain:T15]") {
-  // One column: logits are head * 1, so that -inf passes through the product as itself.
-  const auto column = [](const std::vector<double>& logits) { return at::tensor(logits, at::kDouble).unsqueeze(1); };
   const std::vector<double> plain{0.2, -0.4, 1.0, 0.0};
   const std::vector<double> masked{0.1, -kInfinity, 0.7, -kInfinity};
   for (const auto& [student, teacher] :
        {std::pair(plain, masked), std::pair(masked, plain), std::pair(masked, masked)}) {
     for (const Divergence divergence : {Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd}) {
       for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
-        LogitRows rows({0}, {0}, dtype);
-        HeadRows inputs = rows.rows();
-        const at::Tensor one = at::ones({1, 1}, at::TensorOptions().dtype(dtype));
-        inputs.rows_RD = one;
-        inputs.teacher_rows_RE = one;
-        inputs.head_VD = column(student).to(dtype);
-        inputs.teacher_head_VE = column(teacher).to(dtype);
-        HeadLossOptions options = opd_only(divergence, 4);
-        options.policy_loss = PolicyLoss::ppo;
-        options.ppo.entropy_coef = 0.1;
-
-        const HeadGradients result = head_losses(options, inputs);
-
+        const HeadGradients result = column_losses(student, teacher, divergence, dtype);
         CHECK(std::isfinite(result.values.divergences[0]));
         CHECK(std::isfinite(result.values.entropies[0]));
         CHECK(result.d_head_VD.isfinite().all().item<bool>());
@@ -218,18 +221,18 @@ TEST_CASE("no rows at all give zero gradients, not NaN", "[head_losses][pain:T05
   CHECK(result.d_head_VD.abs().max().item<double>() == 0.0);
 }
 
-TEST_CASE("a teacher row that is not finite takes its row out of every loss", "[head_losses][error]") {
-  LogitRows rows({1, 2, 3}, {3, std::nan(""), 1}, at::kFloat);
-  const HeadGradients result = head_losses(opd_only(Divergence::forward_kl, 3), rows.rows());
-  CHECK(result.values.is_teacher_finite[0] == 0);
-  CHECK(result.d_rows_RD.abs().max().item<double>() == 0.0);
+TEST_CASE("one teacher logit that is not finite takes its row out of every loss", "[head_losses][error]") {
+  for (const double broken : {std::nan(""), kInfinity}) {
+    const HeadGradients result = column_losses({1, 2, 3}, {3, broken, 1}, Divergence::forward_kl, at::kFloat);
+    CHECK(result.values.is_teacher_finite[0] == 0);
+    CHECK(result.d_head_VD.abs().max().item<double>() == 0.0);
+  }
 }
 
-TEST_CASE("a student row that is not finite reaches the gradient as NaN", "[head_losses][error]") {
+TEST_CASE("one student logit that is not finite reaches the gradient as NaN", "[head_losses][error]") {
   for (const double broken : {std::nan(""), kInfinity}) {
-    const LogitRows rows({1, broken, 3}, {3, 2, 1}, at::kFloat);
-    const HeadGradients result = head_losses(opd_only(Divergence::forward_kl, 3), rows.rows());
-    CHECK_FALSE(result.d_rows_RD.isfinite().all().item<bool>());
+    const HeadGradients result = column_losses({1, broken, 3}, {3, 2, 1}, Divergence::forward_kl, at::kFloat);
+    CHECK_FALSE(result.d_head_VD.isfinite().all().item<bool>());
   }
 }
 
