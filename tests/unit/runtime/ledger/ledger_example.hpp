@@ -68,7 +68,8 @@ inline std::string read_bytes(const std::filesystem::path& path) {
 }
 
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  std::filesystem::remove(path);  // a file emptied and written again is flushed at close by some file systems
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 }  // namespace memopd::testing
