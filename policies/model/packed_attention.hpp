@@ -22,8 +22,9 @@ enum class AttentionPath { automatic, portable };
 /// @param k, v   [T, Hkv, Dh], dtype of q
 /// @param scale  usually 1 / sqrt(Dh)
 /// @return  [T, H, Dh], contiguous
-/// Thread-safe. Runs on at::parallel_for: threads across blocks, in backward across key/value heads. Shapes that disagree are our own bug (MEMOPD_CHECK): configuration and
-/// checkpoint are checked where they are read.
+/// Thread-safe. Runs on at::parallel_for, across blocks and in backward across key/value heads; that is serial in a build
+/// whose compiler has OpenMP off. Shapes that disagree are our own bug (MEMOPD_CHECK): configuration and checkpoint are
+/// checked where they are read.
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const PackedTensors& pack,
                             double scale, AttentionPath path = AttentionPath::automatic);
 
