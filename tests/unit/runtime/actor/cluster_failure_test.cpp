@@ -108,6 +108,7 @@ TEST_CASE("watch fires without any other reference to the watcher", "[actor]") {
   const auto cluster = make_cluster(kind());
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
   (void)cluster->spawn("test_watcher", {}, "watcher", RelayInit{"counter"});
+  REQUIRE(cluster->ask<void>((*cluster->find("watcher"))[0], Recorded{}, 1h).get());
 
   cluster->stop(counter, "end");
 

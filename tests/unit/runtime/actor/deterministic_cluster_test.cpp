@@ -96,6 +96,18 @@ TEST_CASE("a full mailbox answers overloaded until the actor has caught up", "[a
   CHECK(cluster->ask<Total>(counter, Add{1}, 1s).get()->value == 3);
 }
 
+TEST_CASE("a stop overtakes what waits in the mailbox", "[actor]") {
+  const auto cluster = make_deterministic_cluster();
+  const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
+  cluster->run();
+  auto waiting = cluster->ask<Total>(counter, Add{1}, 1h);
+
+  cluster->stop(counter, "now");
+
+  CHECK(waiting.get().error().message == "counter/0 is down: stopped: now");
+  CHECK(cluster->topology().actors[0].num_handled == 0);
+}
+
 TEST_CASE("kill ends an actor in the middle of its calls", "[actor][error][CL-1]") {
   const LogCapture log;
   const auto cluster = make_deterministic_cluster();

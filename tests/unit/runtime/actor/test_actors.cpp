@@ -88,7 +88,11 @@ class TestWatcher final : public Actor {
   explicit TestWatcher(const RelayInit& init) : target_(init.target) {}
 
  private:
-  void setup() override { on(&TestWatcher::next_down); }
+  void setup() override {
+    on(&TestWatcher::next_down);
+    on(&TestWatcher::is_watching);
+  }
+  Expected<void> is_watching(const Recorded&) const { return {}; }
   void started() override {
     watch((*cluster().find(target_))[0], [this](const Down& down) {
       down_ = down;

@@ -69,7 +69,8 @@ MEMOPD_MESSAGE(Burst, 1, count)
 struct ThrowLater {};
 MEMOPD_MESSAGE(ThrowLater, 1)
 
-/// test_watcher: watches the target of its RelayInit from the start; answers NextDown when it has ended.
+/// test_watcher: watches the target of its RelayInit from the start; answers NextDown when it has ended,
+/// Recorded as soon as it watches.
 struct NextDown {};
 MEMOPD_MESSAGE(NextDown, 1)
 

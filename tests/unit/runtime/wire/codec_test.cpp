@@ -86,17 +86,17 @@ TEST_CASE("decode returns what encode was given, field by field", "[wire]") {
 TEST_CASE("NaN payloads, infinities and denormals survive bit for bit", "[wire]") {
   const float quiet = std::bit_cast<float>(0x7fc12345U);
   const float signalling = std::bit_cast<float>(0x7f812345U);
-  const double negative_nan = std::bit_cast<double>(0xfff8000000000123ULL);
+  const double signalling_wide = std::bit_cast<double>(0xfff0000000000123ULL);
   const Floats value{quiet,
-                     negative_nan,
+                     signalling_wide,
                      {signalling, -std::numeric_limits<float>::infinity(), 1e-45F, -0.0F},
-                     {std::numeric_limits<double>::infinity(), 1e-310, negative_nan}};
+                     {std::numeric_limits<double>::infinity(), 1e-310, signalling_wide}};
 
   const auto decoded = decode<Floats>(encode(value));
 
   REQUIRE(decoded);
   CHECK(std::bit_cast<std::uint32_t>(decoded->single) == 0x7fc12345U);
-  CHECK(std::bit_cast<std::uint64_t>(decoded->wide) == 0xfff8000000000123ULL);
+  CHECK(std::bit_cast<std::uint64_t>(decoded->wide) == 0xfff0000000000123ULL);
   REQUIRE(decoded->singles.size() == 4);
   CHECK(std::memcmp(decoded->singles.data(), value.singles.data(), 16) == 0);
   REQUIRE(decoded->wides.size() == 3);
