@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -122,10 +123,14 @@ Outcome run(const Models& models, const std::vector<PackedBatch>& packs) {
   return {at::cat(log_probs).detach(), at::cat(values).detach(), sums, models.student.parameters().size()};
 }
 
+/// The oracle: every call alone, unpadded, positions from 0.
 std::vector<PackedBatch> one_by_one(const std::vector<Trajectory>& trajectories) {
   std::vector<PackedBatch> packs;
   for (const Invocation* call : testing::invocations_of(trajectories)) {
     packs.push_back(align_pack({&call, 1}, {})->front());
+    const testing::Ints& positions = packs.back().position_ids;
+    CHECK((positions.front() == 0 && positions.size() == testing::sequence_of(*call).size() &&
+           std::is_sorted(positions.begin(), positions.end())));
   }
   return packs;
 }
@@ -159,7 +164,8 @@ void check_layouts(const ModelConfig& config, at::ScalarType dtype, const std::s
 
 }  // namespace
 
-TEST_CASE("packs give log-probs, values and gradients of the calls alone in fp64", "[model][AP-5][pain:T10]") {
+TEST_CASE("packs give log-probs, values and gradients of the calls alone in fp64",
+          "[model][AP-5][pain:T09][pain:T10]") {
   check_layouts(grouped_tied(), at::kDouble, "shared", 1e-10);
   check_layouts(multi_head_untied(), at::kDouble, "own", 1e-10);
 }
