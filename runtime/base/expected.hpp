@@ -94,9 +94,9 @@ class [[nodiscard]] Expected<void> {
 }  // namespace memopd
 
 /// Returns the error of `expression` from the enclosing function, if it has one.
-#define MEMOPD_RETURN_IF_ERROR(expression)                   \
-  do {                                                       \
-    if (auto memopd_result = (expression); !memopd_result) { \
-      return ::memopd::unexpected(memopd_result.error());    \
-    }                                                        \
+#define MEMOPD_RETURN_IF_ERROR(expression)                     \
+  do {                                                         \
+    if (auto&& memopd_result = (expression); !memopd_result) { \
+      return ::memopd::unexpected(memopd_result.error());      \
+    }                                                          \
   } while (false)
