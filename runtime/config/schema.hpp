@@ -1,4 +1,5 @@
 // Every setting of a run: name, default, unit and range. One struct per TOML table, plain and const after load.
+// Length: the one reference of all settings.
 //
 // Kept in one file on purpose (longer than a header usually is here): it is the reference that `memopd-cluster config`
 // prints, and the field table in tables.cpp is checked against it. "" and 0 stand for "not set" only where a comment says so.
@@ -16,10 +17,13 @@ struct RunConfig {
   std::string name = "run";           ///< folder under `directory`; letters, digits, - _ .
   std::string directory = "runs";     ///< where run folders are made; relative to the working directory
   std::uint64_t seed = 0;             ///< root of every seed; below 2^63
-  std::string mode = "sync";          ///< "sync": lag 0
+  std::string mode = "sync";          ///< "sync": lag 0 | "async": the next steps are collected while one is trained
+  std::int32_t max_policy_lag = 0;    ///< versions; nothing older is trained on; async only; 0..64
+  bool is_deterministic = false;      ///< TOML `deterministic`: equal bits for equal seeds; sync only
   std::int32_t num_steps = 1;         ///< steps (collect + optimizer steps); >= 1
   std::int32_t num_threads = 2;       ///< scheduler threads for actors that do not block; 1..256
   std::int32_t step_timeout_s = 600;  ///< seconds without progress before the run ends naming who waits; >= 1
+  double max_hours = 0;               ///< of wall time; then checkpoint and stop; 0 = no limit
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
@@ -96,6 +100,7 @@ struct StudentConfig {
   std::int32_t max_sequences = 64;         ///< decoded at a time, per actor; >= 1
   std::int32_t max_batch_tokens = 8192;    ///< prompt tokens prefilled at a time; >= 16
   std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 16
+  std::string weight_swap = "finish";      ///< async: requests in flight "finish" on the old weights, or "continue"
 
   friend bool operator==(const StudentConfig&, const StudentConfig&) = default;
 };
@@ -106,6 +111,13 @@ struct TeacherConfig {
   std::int32_t num_actors = 1;  ///< >= 1
 
   friend bool operator==(const TeacherConfig&, const TeacherConfig&) = default;
+};
+
+/// [reference] The frozen policy that ppo.reference_kl_coef pulls towards.
+struct ReferenceConfig {
+  std::string model{};  ///< Hugging Face folder; "" = student.model, the cold start
+
+  friend bool operator==(const ReferenceConfig&, const ReferenceConfig&) = default;
 };
 
 /// [critic] The value model.
@@ -151,8 +163,8 @@ struct RewardConfig {
 
 /// [ppo] Proximal policy optimisation over response tokens.
 struct PpoConfig {
-  double coef = 1.0;  ///< weight of the PPO loss; >= 0; 0 = distillation only
-  std::string estimator = "gae";
+  double coef = 1.0;                ///< weight of the PPO loss; >= 0; 0 = distillation only
+  std::string estimator = "gae";    ///< "gae" (critic) | "grpo" | "rloo" (groups of num_samples; no critic)
   double gamma = 1.0;               ///< [0, 1]
   double lambda = 1.0;              ///< [0, 1]
   double clip = 0.2;                ///< (0, 1)
@@ -160,6 +172,8 @@ struct PpoConfig {
   double entropy_coef = 0.0;        ///< >= 0
   bool whiten_advantages = true;    ///< once per step over its response tokens
   std::string loss_mean = "token";  ///< "token" | "sequence"
+  double reference_kl_coef = 0.0;   ///< >= 0; times (log_prob - reference), subtracted from the per-token reward
+  double max_rollout_weight = 2.0;  ///< async: bound of exp(old - rollout log-prob) on the PPO term; >= 1
 
   friend bool operator==(const PpoConfig&, const PpoConfig&) = default;
 };
@@ -170,7 +184,7 @@ struct OpdConfig {
   std::string divergence = "forward_kl";  ///< "forward_kl" | "reverse_kl" | "jsd"
   double beta = 0.5;                      ///< (0, 1); jsd only
   double temperature = 1.0;               ///< > 0, both sides
-  std::string state = "aligned";          ///< the state the teacher scores in
+  std::string state = "aligned";          ///< teacher's: "aligned" | "persistent_history" | "memory_mask" (controls)
   std::int32_t chunk_rows = 256;          ///< rows of logits alive at a time; >= 1
 
   friend bool operator==(const OpdConfig&, const OpdConfig&) = default;
@@ -198,6 +212,7 @@ struct LearnerConfig {
   std::int32_t num_epochs = 1;               ///< >= 1
   std::int32_t num_ranks = 1;                ///< learner actors; >= 1
   std::int32_t num_threads = 1;              ///< micro-batches computed at a time, per rank; >= 1
+  std::string state = "aligned";             ///< student's in the losses: "aligned" | "persistent_history" (control)
 
   friend bool operator==(const LearnerConfig&, const LearnerConfig&) = default;
 };
@@ -211,9 +226,11 @@ struct SftConfig {
   std::int32_t num_steps = 500;                            ///< optimizer steps; >= 1
   std::int32_t batch_invocations = 16;                     ///< >= 1
   std::vector<std::int32_t> objectives = {1, 2, 2, 2, 3};  ///< K of the demonstrations, drawn uniformly
-  std::int32_t copy_warmup_steps = 0;                      ///< optimizer steps on copying rows before; >= 0
-  std::int32_t copy_warmup_rows = 24;                      ///< rows of one of them; >= 1
-  double copy_warmup_lr = 3e-3;                            ///< > 0
+  double flat_frac = 0.0;  ///< [0, 1]: share of batches in flat histories (control teachers)
+  std::vector<std::int32_t> flat_objectives = {1, 2};  ///< K of their demonstrations
+  std::int32_t copy_warmup_steps = 0;                  ///< optimizer steps on copying rows before; >= 0
+  std::int32_t copy_warmup_rows = 24;                  ///< rows of one of them; >= 1
+  double copy_warmup_lr = 3e-3;                        ///< > 0
   double ema = 0.0;               ///< [0, 1): decay of the averaged weights that are saved; 0 = off
   std::int32_t probe_every = 0;   ///< optimizer steps between probes; 0 = none
   std::int32_t probe_tasks = 50;  ///< >= 1
@@ -251,6 +268,7 @@ struct EvalConfig {
 struct CheckpointConfig {
   std::int32_t every = 0;  ///< steps; 0 = at the end only
   std::int32_t keep = 2;   ///< newest ones kept; >= 1
+  std::string best{};      ///< metric ("eval/f1/f1"): the checkpoint where it was highest is kept too; "" = none
 
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
@@ -258,6 +276,7 @@ struct CheckpointConfig {
 /// [ledger] Append-only record of every invocation.
 struct LedgerConfig {
   bool enabled = true;
+  std::int32_t keep_steps = 0;  ///< whole segments that end more steps ago are deleted; 0 = all are kept
 
   friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
 };
@@ -268,6 +287,14 @@ struct AlarmsConfig {
   std::int32_t max_skipped_updates =
       3;                             ///< updates skipped in a row for non-finite gradients before the run ends; >= 1
   std::int32_t max_empty_steps = 3;  ///< steps in a row without a trained trajectory before the run ends; >= 1
+  double max_gap_growth = 10.0;      ///< rollout gap over its median of the first 5 steps, lag 0; > 1
+  double min_entropy = 0.01;         ///< nats per token of the policy; >= 0; 0 = off
+  double max_entropy_growth = 3.0;   ///< entropy over its median of the first 5 steps; > 1
+  double max_repeat_frac = 0.3;      ///< response tokens that continue a run of one repeated id; (0, 1]
+  double max_grad_norm = 100.0;      ///< before clipping; > 0
+  double max_approx_kl = 0.5;        ///< nats, old to new policy within a step; > 0
+  double max_truncated_frac = 0.5;   ///< responses that ended at their length limit; (0, 1]
+  std::int32_t no_progress_s = 60;   ///< seconds without an answer before who waits for whom is reported; >= 1
 
   friend bool operator==(const AlarmsConfig&, const AlarmsConfig&) = default;
 };
@@ -287,6 +314,7 @@ struct Config {
   ProtocolConfig protocol{};
   StudentConfig student{};
   TeacherConfig teacher{};
+  ReferenceConfig reference{};
   CriticConfig critic{};
   SamplingConfig sampling{};
   PackConfig pack{};

@@ -105,11 +105,15 @@ Table run_table() {
   t("name", &RunConfig::name, text(TextForm::folder_name), "folder under `directory`");
   t("directory", &RunConfig::directory, text(TextForm::not_empty), "where run folders are made");
   t("seed", &RunConfig::seed, at_least(0), "root of every seed");
-  t("mode", &RunConfig::mode, one_of({"sync"}), "sync: lag 0");
+  t("mode", &RunConfig::mode, one_of({"sync", "async"}),
+    "sync: lag 0; async: the next steps are collected while one is trained");
+  t("max_policy_lag", &RunConfig::max_policy_lag, between(0, 64), "versions; nothing older is trained on; async");
+  t("deterministic", &RunConfig::is_deterministic, any(), "equal bits for equal seeds; sync");
   t("num_steps", &RunConfig::num_steps, at_least(1), "steps: collect, then its optimizer steps");
   t("num_threads", &RunConfig::num_threads, between(1, 256), "scheduler threads for actors that do not block");
   t("step_timeout_s", &RunConfig::step_timeout_s, at_least(1),
     "seconds without progress before the run ends naming who waits");
+  t("max_hours", &RunConfig::max_hours, at_least(0), "of wall time, then checkpoint and stop; 0 = no limit");
   return t.take();
 }
 
@@ -185,6 +189,8 @@ Table student_table() {
   t("max_sequences", &StudentConfig::max_sequences, at_least(1), "decoded at a time, per actor");
   t("max_batch_tokens", &StudentConfig::max_batch_tokens, at_least(16), "prompt tokens prefilled at a time");
   t("max_context_tokens", &StudentConfig::max_context_tokens, at_least(16), "prompt + response");
+  t("weight_swap", &StudentConfig::weight_swap, one_of({"finish", "continue"}),
+    "async: requests in flight finish on the old weights, or continue with the new");
   return t.take();
 }
 
@@ -192,6 +198,12 @@ Table teacher_table() {
   TableOf<TeacherConfig> t("teacher", "the frozen scorer");
   t("model", &TeacherConfig::model, any(), "Hugging Face folder; \"\" = none (needs opd.coef = 0)");
   t("num_actors", &TeacherConfig::num_actors, at_least(1), "actors");
+  return t.take();
+}
+
+Table reference_table() {
+  TableOf<ReferenceConfig> t("reference", "the frozen policy that ppo.reference_kl_coef pulls towards");
+  t("model", &ReferenceConfig::model, any(), "Hugging Face folder; \"\" = student.model");
   return t.take();
 }
 
@@ -237,7 +249,8 @@ Table reward_table() {
 Table ppo_table() {
   TableOf<PpoConfig> t("ppo", "proximal policy optimisation over response tokens");
   t("coef", &PpoConfig::coef, at_least(0), "weight of the PPO loss; 0 = distillation only");
-  t("estimator", &PpoConfig::estimator, one_of({"gae"}), "of advantages");
+  t("estimator", &PpoConfig::estimator, one_of({"gae", "grpo", "rloo"}),
+    "of advantages; grpo and rloo: over the samples of a task, without critic");
   t("gamma", &PpoConfig::gamma, between(0, 1), "discount per response token");
   t("lambda", &PpoConfig::lambda, between(0, 1), "of generalised advantage estimation");
   t("clip", &PpoConfig::clip, strictly_between(0, 1), "bound on the probability ratio");
@@ -246,6 +259,10 @@ Table ppo_table() {
   t("entropy_coef", &PpoConfig::entropy_coef, at_least(0), "weight of the entropy bonus");
   t("whiten_advantages", &PpoConfig::whiten_advantages, any(), "once per step over its response tokens");
   t("loss_mean", &PpoConfig::loss_mean, one_of({"token", "sequence"}), "what the loss is averaged over");
+  t("reference_kl_coef", &PpoConfig::reference_kl_coef, at_least(0),
+    "times (log-prob - reference), subtracted from the reward of a token");
+  t("max_rollout_weight", &PpoConfig::max_rollout_weight, at_least(1),
+    "async: bound of exp(old - rollout log-prob) on the PPO term");
   return t.take();
 }
 
@@ -255,7 +272,8 @@ Table opd_table() {
   t("divergence", &OpdConfig::divergence, one_of({"forward_kl", "reverse_kl", "jsd"}), "between teacher and student");
   t("beta", &OpdConfig::beta, strictly_between(0, 1), "weight of the teacher in jsd");
   t("temperature", &OpdConfig::temperature, above(0), "of both sides");
-  t("state", &OpdConfig::state, one_of({"aligned"}), "the state the teacher scores in");
+  t("state", &OpdConfig::state, one_of({"aligned", "persistent_history", "memory_mask"}),
+    "the state the teacher scores in; the last two are controls");
   t("chunk_rows", &OpdConfig::chunk_rows, at_least(1), "rows of logits alive at a time");
   return t.take();
 }
@@ -269,6 +287,8 @@ Table sft_table() {
   t("num_steps", &SftConfig::num_steps, at_least(1), "optimizer steps");
   t("batch_invocations", &SftConfig::batch_invocations, at_least(1), "of one optimizer step");
   t("objectives", &SftConfig::objectives, at_least(1), "K of the demonstrations, drawn uniformly");
+  t("flat_frac", &SftConfig::flat_frac, between(0, 1), "share of batches in flat histories, for control teachers");
+  t("flat_objectives", &SftConfig::flat_objectives, at_least(1), "K of their demonstrations");
   t("copy_warmup_steps", &SftConfig::copy_warmup_steps, at_least(0), "optimizer steps on copying rows before");
   t("copy_warmup_rows", &SftConfig::copy_warmup_rows, at_least(1), "rows of one of them");
   t("copy_warmup_lr", &SftConfig::copy_warmup_lr, above(0), "learning rate of them");
@@ -303,6 +323,8 @@ Table learner_table() {
   t("num_epochs", &LearnerConfig::num_epochs, at_least(1), "passes over a step's trajectories");
   t("num_ranks", &LearnerConfig::num_ranks, at_least(1), "learner actors");
   t("num_threads", &LearnerConfig::num_threads, between(1, 1024), "micro-batches computed at a time, per rank");
+  t("state", &LearnerConfig::state, one_of({"aligned", "persistent_history"}),
+    "the student's state in the losses; the last is a control");
   return t.take();
 }
 
@@ -331,12 +353,14 @@ Table checkpoint_table() {
   TableOf<CheckpointConfig> t("checkpoint", "weights and optimizer state on disk");
   t("every", &CheckpointConfig::every, at_least(0), "steps; 0 = at the end only");
   t("keep", &CheckpointConfig::keep, at_least(1), "newest ones kept");
+  t("best", &CheckpointConfig::best, any(), "metric: the checkpoint where it was highest is kept too; \"\" = none");
   return t.take();
 }
 
 Table ledger_table() {
   TableOf<LedgerConfig> t("ledger", "append-only record of every invocation");
   t("enabled", &LedgerConfig::enabled, any(), "write it");
+  t("keep_steps", &LedgerConfig::keep_steps, at_least(0), "older segments are deleted; 0 = all are kept");
   return t.take();
 }
 
@@ -346,6 +370,15 @@ Table alarms_table() {
   t("max_skipped_updates", &AlarmsConfig::max_skipped_updates, at_least(1),
     "skipped in a row for non-finite gradients");
   t("max_empty_steps", &AlarmsConfig::max_empty_steps, at_least(1), "steps in a row without a trained trajectory");
+  t("max_gap_growth", &AlarmsConfig::max_gap_growth, above(1), "rollout gap over its median of the first 5 steps");
+  t("min_entropy", &AlarmsConfig::min_entropy, at_least(0), "nats per token of the policy; 0 = off");
+  t("max_entropy_growth", &AlarmsConfig::max_entropy_growth, above(1), "entropy over its median of the first 5 steps");
+  t("max_repeat_frac", &AlarmsConfig::max_repeat_frac, above_to(0, 1), "response tokens in runs of one repeated id");
+  t("max_grad_norm", &AlarmsConfig::max_grad_norm, above(0), "before clipping");
+  t("max_approx_kl", &AlarmsConfig::max_approx_kl, above(0), "nats, old to new policy within a step");
+  t("max_truncated_frac", &AlarmsConfig::max_truncated_frac, above_to(0, 1), "responses cut by their length limit");
+  t("no_progress_s", &AlarmsConfig::no_progress_s, at_least(1),
+    "seconds without an answer before who waits for whom is reported");
   return t.take();
 }
 
@@ -357,6 +390,7 @@ Table root_table() {
   t.child(protocol_table(), &Config::protocol);
   t.child(student_table(), &Config::student);
   t.child(teacher_table(), &Config::teacher);
+  t.child(reference_table(), &Config::reference);
   t.child(critic_table(), &Config::critic);
   t.child(sampling_table(), &Config::sampling);
   t.child(pack_table(), &Config::pack);

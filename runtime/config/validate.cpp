@@ -105,6 +105,37 @@ void check_sampling(const SamplingConfig& sampling, Problems& problems) {
   problems.ineffective("sampling.allow_cut", sampling.allow_cut, false, is_cut, "top_p, top_k and min_p are off");
 }
 
+void check_run(const Config& config, Problems& problems) {
+  const bool is_async = config.run.mode == "async";
+  const std::string why = "run.mode is \"sync\"";
+  problems.ineffective("run.max_policy_lag", config.run.max_policy_lag, 0, is_async, why);
+  problems.ineffective("student.weight_swap", config.student.weight_swap, StudentConfig{}.weight_swap, is_async, why);
+  problems.ineffective("ppo.max_rollout_weight", config.ppo.max_rollout_weight, PpoConfig{}.max_rollout_weight,
+                       is_async, why);
+  if (is_async && config.run.is_deterministic) {
+    problems.add("run.deterministic", "= true contradicts run.mode = \"async\": arrival times decide there");
+  }
+}
+
+void check_estimator(const Config& config, Problems& problems) {
+  const PpoConfig& ppo = config.ppo;
+  const PpoConfig defaults;
+  const bool has_critic = ppo.coef > 0.0 && ppo.estimator == "gae";
+  const std::string why = ppo.coef == 0.0 ? "ppo.coef is 0" : "ppo.estimator \"" + ppo.estimator + "\" has no critic";
+  problems.ineffective("ppo.gamma", ppo.gamma, defaults.gamma, has_critic, why);
+  problems.ineffective("ppo.lambda", ppo.lambda, defaults.lambda, has_critic, why);
+  problems.ineffective("critic.trunk", config.critic.trunk, CriticConfig{}.trunk, has_critic, why);
+  if (ppo.coef > 0.0 && ppo.estimator != "gae" && config.sampling.num_samples < 2) {
+    problems.add("sampling.num_samples", fmt::format("= {}: ppo.estimator \"{}\" compares at least 2 samples of a task",
+                                                     config.sampling.num_samples, ppo.estimator));
+  }
+  problems.ineffective("ppo.estimator", ppo.estimator, defaults.estimator, ppo.coef > 0.0, "ppo.coef is 0");
+  problems.ineffective("ppo.reference_kl_coef", ppo.reference_kl_coef, 0.0, ppo.coef > 0.0, "ppo.coef is 0");
+  problems.ineffective("reference.model", config.reference.model, std::string(), ppo.reference_kl_coef > 0.0,
+                       "ppo.reference_kl_coef is 0");
+  problems.ineffective("opd.state", config.opd.state, OpdConfig{}.state, config.opd.coef > 0.0, "opd.coef is 0");
+}
+
 void check_losses(const Config& config, Problems& problems) {
   const bool has_teacher = !config.teacher.model.empty();
   if (config.ppo.coef == 0.0 && config.opd.coef == 0.0) {
@@ -213,18 +244,40 @@ void check_sft(const SftConfig& sft, Problems& problems) {
                        "sft.copy_warmup_steps is 0");
   problems.ineffective("sft.copy_warmup_lr", sft.copy_warmup_lr, defaults.copy_warmup_lr, copies,
                        "sft.copy_warmup_steps is 0");
+  problems.ineffective("sft.flat_objectives", sft.flat_objectives, defaults.flat_objectives, sft.flat_frac > 0.0,
+                       "sft.flat_frac is 0");
   const bool probes = sft.probe_every > 0 || problems.states("sft.probe_every");
   problems.ineffective("sft.probe_tasks", sft.probe_tasks, defaults.probe_tasks, probes, "sft.probe_every is 0");
   problems.ineffective("sft.probe_stop_f1", sft.probe_stop_f1, defaults.probe_stop_f1, probes, "sft.probe_every is 0");
 }
 
+void check_keeping(const Config& config, Problems& problems) {
+  problems.ineffective("ledger.keep_steps", config.ledger.keep_steps, 0, config.ledger.enabled,
+                       "ledger.enabled is false");
+  const std::string& best = config.checkpoint.best;
+  const bool is_evaluated =
+      best.empty() || std::any_of(config.eval.splits.begin(), config.eval.splits.end(), [&](const auto& split) {
+        return best.starts_with("eval/" + split.name + "/") && split.at_intervals;
+      });
+  if (!is_evaluated) {
+    problems.add("checkpoint.best", fmt::format("= \"{}\" is no metric of an evaluation at intervals: eval/<name of an "
+                                                "[[eval.splits]] with at_intervals>/<f1, em, ..>",
+                                                best));
+  } else if (!best.empty() && config.eval.every == 0) {
+    problems.add("checkpoint.best", "has no effect: eval.every is 0");
+  }
+}
+
 void check_launch(const Config& config, Problems& problems) {
+  check_run(config, problems);
   check_student(config, problems);
   check_sampling(config.sampling, problems);
   check_losses(config, problems);
+  check_estimator(config, problems);
   check_learner(config, problems);
   check_schedule(config.optimizer, problems);
   check_evaluation(config, problems);
+  check_keeping(config, problems);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct TeacherScores {
   HostTensor hidden;                    ///< [R, D] hidden state after the final norm, in the head's dtype
   std::vector<std::uint8_t> row_valid;  ///< [R] 0 = excluded: non-finite or beyond the teacher's length limit
   std::uint64_t head_fingerprint = 0;
+  std::vector<Digest> digests;  ///< [I] of the pack's invocations, as the teacher fed them (AP-6)
 };
 
 /// Where the scores of one invocation lie: rows [row_begin, row_end) of a TeacherScores object.
@@ -38,7 +39,7 @@ struct ScoreRef {
   std::int32_t row_begin = 0;
   std::int32_t row_end = 0;
   std::uint64_t head_fingerprint = 0;
-  Digest digest{};
+  Digest digest{};  ///< of the state it was scored in (AP-6)
 };
 
 /// What a learner trains on: the trajectories of one closed step and where their scores lie.

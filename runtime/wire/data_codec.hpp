@@ -40,7 +40,7 @@ MEMOPD_FIELDS(HostTensor, name, dtype, shape, bytes)
 MEMOPD_FIELDS(WeightSet, lineage, policy_version, tensors)
 
 MEMOPD_FIELDS(ObjectRef, high, low)
-MEMOPD_FIELDS(TeacherScores, hidden, row_valid, head_fingerprint)
+MEMOPD_FIELDS(TeacherScores, hidden, row_valid, head_fingerprint, digests)
 MEMOPD_FIELDS(ScoreRef, trajectory_id, attempt, invocation_index, object, row_begin, row_end, head_fingerprint, digest)
 MEMOPD_FIELDS(StepBatch, lineage, step, policy_version, trajectories, scores)
 
