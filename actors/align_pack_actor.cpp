@@ -77,7 +77,7 @@ Expected<Acknowledged> AlignPackActor::emit_invocation(const EmitInvocation& rec
 
 Expected<Acknowledged> AlignPackActor::emit_trajectory(const EmitTrajectory& record) {
   if (ledger_) {
-    auto written = ledger_->append(record.trajectory);
+    auto written = ledger_->append(record.trajectory, record.num_invocations);
     if (!written) {
       return unexpected(written.error());
     }

@@ -1,42 +1,31 @@
 #include "runtime/ledger/ledger.hpp"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
-#include <array>
+#include <algorithm>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
+#include "runtime/base/log.hpp"
+#include "runtime/ledger/compression.hpp"
 #include "runtime/ledger/record_format.hpp"
 #include "runtime/ledger/segment_file.hpp"
+#include "runtime/ledger/segment_reader.hpp"
+#include "runtime/ledger/written_keys.hpp"
 
 namespace memopd {
 namespace {
 
-using Fingerprint = std::pair<std::uint64_t, std::uint64_t>;
-/// Lineage, trajectory, attempt, invocation; the trajectory record itself stands at invocation -1.
-using Key = std::tuple<std::int64_t, TrajectoryId, std::int32_t, std::int32_t>;
+using detail::Fingerprint;
+using detail::RecordKey;
+using detail::WrittenKeys;
+namespace fs = std::filesystem;
 
-constexpr std::int32_t kTrajectoryItself = -1;
-
-Fingerprint fingerprint(std::span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return {hash.high64, hash.low64};
-}
-
-/// Of the ids alone: timings of a repeated delivery may differ, what was fed and sampled may not.
-Fingerprint fingerprint_ids(const Invocation& invocation) {
-  const auto prompt = fingerprint(std::as_bytes(std::span(invocation.prompt_token_ids)));
-  const auto response = fingerprint(std::as_bytes(std::span(invocation.response_token_ids)));
-  const std::array<std::uint64_t, 4> both = {prompt.first, prompt.second, response.first, response.second};
-  return fingerprint(std::as_bytes(std::span(both)));
-}
+constexpr std::string_view kTrainSplit = "train";
 
 Trajectory without_invocations(const Trajectory& full) {
   Trajectory shell;
@@ -51,23 +40,55 @@ Trajectory without_invocations(const Trajectory& full) {
   return shell;
 }
 
-std::string name_of(const Key& key) {
-  const auto& [lineage, id, attempt, invocation] = key;
-  std::string name = fmt::format("lineage {}, trajectory {}, attempt {}", lineage, to_string(id), attempt);
-  return invocation == kTrajectoryItself ? name : name + fmt::format(", invocation {}", invocation);
+RecordKey key_of(const Invocation& invocation) {
+  return {invocation.trajectory_id, invocation.attempt, invocation.invocation_index};
+}
+RecordKey key_of(const Trajectory& trajectory) {
+  return {trajectory.id, trajectory.attempt, RecordKey::kTrajectoryItself};
+}
+
+std::string name_of(std::int64_t lineage, const RecordKey& key) {
+  std::string name = fmt::format("lineage {}, trajectory {}, attempt {}", lineage, to_string(key.id), key.attempt);
+  return key.invocation_index == RecordKey::kTrajectoryItself
+             ? name
+             : name + fmt::format(", invocation {}", key.invocation_index);
+}
+
+struct Segment {
+  std::int32_t number = 0;
+  std::int64_t size_bytes = 0;
+  std::int32_t newest_step = -1;  ///< of any record in it
+};
+
+Expected<void> check(const LedgerOptions& options) {
+  if (options.steps_per_segment < 1) {
+    return unexpected(ErrorCode::invalid_argument,
+                      fmt::format("ledger: steps_per_segment: found {}, allowed >= 1", options.steps_per_segment));
+  }
+  if (options.remembered_steps < 0) {
+    return unexpected(ErrorCode::invalid_argument,
+                      fmt::format("ledger: remembered_steps: found {}, allowed >= 0", options.remembered_steps));
+  }
+  return {};
 }
 
 }  // namespace
 
 struct LedgerWriter::State {
-  std::filesystem::path folder;
+  State(fs::path ledger_folder, const LedgerOptions& given)
+      : folder(std::move(ledger_folder)), options(given), lineage(given.lineage), keys(given.remembered_steps) {}
+
+  fs::path folder;
   LedgerOptions options;
-  std::unique_ptr<detail::SegmentFile> segment;
-  std::int32_t num_segments = 0;
+  std::int64_t lineage;
+  std::unique_ptr<detail::SegmentFile> file;  ///< of segments.back()
+  std::vector<Segment> segments;
   std::int32_t steps_in_segment = 0;
-  std::map<Key, Fingerprint> seen;
+  detail::Compressor compressor;
+  WrittenKeys keys;
   std::int64_t num_repeated = 0;
-  std::int64_t size_bytes = 0;
+  std::int64_t num_stale = 0;
+  LedgerRecovery recovery;
   std::optional<Error> broken;  ///< the write that failed; nothing may follow a record that is not whole
   mutable std::mutex mutex;
 
@@ -80,126 +101,221 @@ struct LedgerWriter::State {
 
   Expected<void> write_bytes(std::span<const std::byte> bytes) {
     if (broken) {
-      return unexpected(broken->code, broken->message);
+      return unexpected(*broken);
     }
-    size_bytes += static_cast<std::int64_t>(bytes.size());
-    return note(segment->append(bytes));
+    segments.back().size_bytes += static_cast<std::int64_t>(bytes.size());
+    return note(file->append(bytes));
   }
 
-  Expected<void> open_segment() {
-    if (segment) {
-      MEMOPD_RETURN_IF_ERROR(note(segment->sync()));
+  Expected<void> begin_segment(std::int32_t number) {
+    if (file) {
+      MEMOPD_RETURN_IF_ERROR(note(file->sync()));
     }
-    auto opened = detail::SegmentFile::create(folder / detail::segment_name(num_segments));
+    auto opened = detail::SegmentFile::create(folder / detail::segment_name(number));
     if (!opened) {
       return note(unexpected(opened.error()));
     }
-    segment = std::move(*opened);
-    ++num_segments;
+    file = std::move(*opened);
+    segments.push_back({number});
     steps_in_segment = 0;
     return write_bytes(detail::segment_header());
   }
 
   template <class Record>
-  Expected<void> write_record(RecordKind kind, const Record& record) {
+  Expected<void> write_record(RecordKind kind, std::int32_t step, const Record& record) {
     const std::vector<std::byte> body = encode(record);
     if (body.size() > std::numeric_limits<std::uint32_t>::max()) {
       return unexpected(ErrorCode::invalid_argument,
                         fmt::format("ledger record of {} bytes: allowed below 4 GiB", body.size()));
     }
-    return write_bytes(detail::frame_record(kind, body));
+    segments.back().newest_step = std::max(segments.back().newest_step, step);
+    const std::vector<std::byte> smaller = compressor.compress(body);
+    return write_bytes(smaller.empty() ? detail::frame_record(kind, detail::Encoding::plain, body)
+                                       : detail::frame_record(kind, detail::Encoding::zstd, smaller));
   }
 
-  /// Writes a record under its key unless it is there (LE-2).
+  /// Writes a record under its key unless it is there or too late (LE-2, LE-4).
   template <class Record>
-  Expected<AppendResult> write_once(const Key& key, Fingerprint print, RecordKind kind, const Record& record) {
-    const auto found = seen.find(key);
-    if (found == seen.end()) {
-      MEMOPD_RETURN_IF_ERROR(write_record(kind, record));
-      seen.emplace(key, print);
-      return AppendResult::written;
-    }
-    if (found->second == print) {
-      ++num_repeated;
-      return AppendResult::repeated;
+  Expected<AppendResult> write_once(const RecordKey& key, Fingerprint print, RecordKind kind, const Record& record) {
+    const WrittenKeys::Found found = keys.find(key, print);
+    switch (found.state) {
+      case WrittenKeys::State::is_new:
+        MEMOPD_RETURN_IF_ERROR(write_record(kind, key.id.step, record));
+        keys.add(key, print);
+        return AppendResult::written;
+      case WrittenKeys::State::repeated:
+        ++num_repeated;
+        return AppendResult::repeated;
+      case WrittenKeys::State::stale:
+        ++num_stale;
+        return AppendResult::stale;
+      case WrittenKeys::State::differs:
+        break;
     }
     return unexpected(
         ErrorCode::already_exists,
         fmt::format("ledger: {}: already written with other {} (found {:016x}{:016x}, there {:016x}{:016x})",
-                    name_of(key), kind == RecordKind::invocation ? "token ids" : "content", print.first, print.second,
-                    found->second.first, found->second.second));
+                    name_of(lineage, key), kind == RecordKind::invocation ? "token ids" : "content", print.first,
+                    print.second, found.there.first, found.there.second));
   }
+
+  /// Takes over what a record of an earlier writer says.
+  void replay(const LedgerRecord& record, Segment& segment);
+  Expected<void> recover();
+  Expected<void> remove_oldest(std::size_t count);
 };
+
+namespace {
+
+/// Where a record of an earlier writer belongs.
+struct RecordStep {
+  std::int32_t operator()(const InvocationRecord& record) const { return record.invocation.trajectory_id.step; }
+  std::int32_t operator()(const TrajectoryRecord& record) const { return record.trajectory.id.step; }
+  std::int32_t operator()(const StepRecord& record) const { return record.step; }
+  std::int32_t operator()(const DroppedRecord& record) const { return record.trajectory_id.step; }
+  std::int32_t operator()(const RolledBackRecord&) const { return -1; }
+  std::int32_t operator()(const PrunedRecord&) const { return -1; }
+};
+
+}  // namespace
+
+void LedgerWriter::State::replay(const LedgerRecord& record, Segment& segment) {
+  const std::int32_t step = std::visit(RecordStep{}, record);
+  segment.newest_step = std::max(segment.newest_step, step);
+  ++recovery.num_records;
+  const auto saw_training = [&](const TrajectoryId& id) {
+    recovery.newest_step = id.split == kTrainSplit ? std::max(recovery.newest_step, step) : recovery.newest_step;
+  };
+  if (const auto* called = std::get_if<InvocationRecord>(&record)) {
+    lineage = called->lineage;
+    keys.add(key_of(called->invocation), detail::fingerprint(called->invocation));
+    saw_training(called->invocation.trajectory_id);
+  } else if (const auto* ended = std::get_if<TrajectoryRecord>(&record)) {
+    lineage = ended->lineage;
+    keys.add(key_of(ended->trajectory), detail::fingerprint(*ended));
+    saw_training(ended->trajectory.id);
+  } else if (const auto* closed = std::get_if<StepRecord>(&record)) {
+    lineage = closed->lineage;
+    keys.close_step(closed->step, closed->trajectories);
+    recovery.newest_step = std::max(recovery.newest_step, step);
+  } else if (const auto* dropped = std::get_if<DroppedRecord>(&record)) {
+    lineage = dropped->lineage;
+    keys.close(dropped->trajectory_id);
+    saw_training(dropped->trajectory_id);
+  } else if (const auto* back = std::get_if<RolledBackRecord>(&record)) {
+    lineage = back->to_lineage;
+    keys.roll_back(back->to_step);
+    recovery.newest_step = back->to_step - 1;
+  }
+}
+
+Expected<void> LedgerWriter::State::recover() {
+  const auto numbers = detail::segment_numbers(folder);
+  if (!numbers) {
+    return unexpected(numbers.error());
+  }
+  for (const std::int32_t number : *numbers) {
+    const fs::path path = folder / detail::segment_name(number);
+    detail::SegmentReader reader(path, number == numbers->back());
+    Segment segment{number};
+    while (true) {
+      const auto record = reader.next();
+      if (!record) {
+        return unexpected(record.error());
+      }
+      if (!*record) {
+        break;
+      }
+      replay(**record, segment);
+    }
+    segment.size_bytes = reader.whole_bytes();
+    recovery.torn_bytes = reader.torn_bytes();
+    if (recovery.torn_bytes > 0 || segment.size_bytes == 0) {
+      MEMOPD_RETURN_IF_ERROR(detail::cut_segment(path, segment.size_bytes));
+      log_warning("ledger", "torn_end_cut", {{"segment", path.string()}, {"bytes", recovery.torn_bytes}});
+    }
+    if (segment.size_bytes > 0) {
+      segments.push_back(segment);
+    }
+  }
+  recovery.last_closed_step = keys.last_closed_step().value_or(-1);
+  return begin_segment(segments.empty() ? numbers->front() : segments.back().number + 1);
+}
+
+Expected<void> LedgerWriter::State::remove_oldest(std::size_t count) {
+  for (; count > 0; --count) {
+    MEMOPD_RETURN_IF_ERROR(detail::cut_segment(folder / detail::segment_name(segments.front().number), 0));
+    segments.erase(segments.begin());
+  }
+  return {};
+}
 
 LedgerWriter::LedgerWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 LedgerWriter::~LedgerWriter() = default;
 
-Expected<std::unique_ptr<LedgerWriter>> LedgerWriter::create(const std::filesystem::path& folder,
-                                                             const LedgerOptions& options) {
-  if (options.steps_per_segment < 1) {
-    return unexpected(ErrorCode::invalid_argument,
-                      fmt::format("ledger: steps_per_segment: found {}, allowed >= 1", options.steps_per_segment));
-  }
+Expected<std::unique_ptr<LedgerWriter>> LedgerWriter::create(const fs::path& folder, const LedgerOptions& options) {
+  MEMOPD_RETURN_IF_ERROR(check(options));
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  fs::create_directories(folder, error);
   if (error) {
     return unexpected(ErrorCode::io_error, fmt::format("ledger {}: {}", folder.string(), error.message()));
   }
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".ledger") {
       return unexpected(ErrorCode::already_exists,
                         fmt::format("ledger {}: holds {} already", folder.string(), entry.path().filename().string()));
     }
   }
-  auto state = std::make_unique<State>();
-  state->folder = folder;
-  state->options = options;
-  MEMOPD_RETURN_IF_ERROR(state->open_segment());
+  auto state = std::make_unique<State>(folder, options);
+  MEMOPD_RETURN_IF_ERROR(state->begin_segment(0));
+  return std::unique_ptr<LedgerWriter>(new LedgerWriter(std::move(state)));
+}
+
+Expected<std::unique_ptr<LedgerWriter>> LedgerWriter::open(const fs::path& folder, const LedgerOptions& options) {
+  MEMOPD_RETURN_IF_ERROR(check(options));
+  auto state = std::make_unique<State>(folder, options);
+  MEMOPD_RETURN_IF_ERROR(state->recover());
   return std::unique_ptr<LedgerWriter>(new LedgerWriter(std::move(state)));
 }
 
 Expected<AppendResult> LedgerWriter::append(const Invocation& invocation) {
   const std::lock_guard lock(state_->mutex);
-  const std::int64_t lineage = state_->options.lineage;
-  const Key key{lineage, invocation.trajectory_id, invocation.attempt, invocation.invocation_index};
-  return state_->write_once(key, fingerprint_ids(invocation), RecordKind::invocation,
-                            InvocationRecord{lineage, invocation});
+  return state_->write_once(key_of(invocation), detail::fingerprint(invocation), RecordKind::invocation,
+                            InvocationRecord{state_->lineage, invocation});
 }
 
-Expected<AppendResult> LedgerWriter::append(const Trajectory& trajectory) {
+Expected<AppendResult> LedgerWriter::append(const Trajectory& trajectory, std::int32_t num_invocations) {
   const std::lock_guard lock(state_->mutex);
-  const std::int64_t lineage = state_->options.lineage;
-  const TrajectoryRecord record{lineage, static_cast<std::int32_t>(trajectory.invocations.size()),
-                                without_invocations(trajectory)};
-  TrajectoryRecord content = record;
-  content.trajectory.metrics.clear();  // may hold durations, which differ between deliveries
-  return state_->write_once({lineage, trajectory.id, trajectory.attempt, kTrajectoryItself},
-                            fingerprint(encode(content)), RecordKind::trajectory, record);
+  const TrajectoryRecord record{state_->lineage, num_invocations, without_invocations(trajectory)};
+  return state_->write_once(key_of(trajectory), detail::fingerprint(record), RecordKind::trajectory, record);
 }
 
 Expected<void> LedgerWriter::append_step(std::int32_t step, std::int64_t policy_version,
-                                         std::vector<TrajectoryId> trajectories) {
+                                         std::vector<TrajectoryId> trained) {
   const std::lock_guard lock(state_->mutex);
-  const StepRecord record{state_->options.lineage, step, policy_version, std::move(trajectories)};
-  MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::step, record));
+  const StepRecord record{state_->lineage, step, policy_version, std::move(trained)};
+  MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::step, step, record));
+  state_->keys.close_step(step, record.trajectories);
   if (++state_->steps_in_segment >= state_->options.steps_per_segment) {
-    return state_->open_segment();
+    return state_->begin_segment(state_->segments.back().number + 1);
   }
   return {};
 }
 
 Expected<void> LedgerWriter::append_dropped(const TrajectoryId& id, std::int32_t attempt, std::string reason) {
   const std::lock_guard lock(state_->mutex);
-  return state_->write_record(RecordKind::dropped,
-                              DroppedRecord{state_->options.lineage, id, attempt, std::move(reason)});
+  const DroppedRecord record{state_->lineage, id, attempt, std::move(reason)};
+  MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::dropped, id.step, record));
+  state_->keys.close(id);
+  return {};
 }
 
 Expected<void> LedgerWriter::append_rolled_back(std::int32_t from_step, std::int32_t to_step) {
   const std::lock_guard lock(state_->mutex);
-  const std::int64_t lineage = state_->options.lineage;
-  MEMOPD_RETURN_IF_ERROR(
-      state_->write_record(RecordKind::rolled_back, RolledBackRecord{lineage, lineage + 1, from_step, to_step}));
-  ++state_->options.lineage;
+  const RolledBackRecord record{state_->lineage, state_->lineage + 1, from_step, to_step};
+  MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::rolled_back, -1, record));
+  ++state_->lineage;
+  state_->keys.roll_back(to_step);
   return {};
 }
 
@@ -208,12 +324,39 @@ Expected<void> LedgerWriter::sync() {
   if (state_->broken) {
     return unexpected(*state_->broken);
   }
-  return state_->note(state_->segment->sync());
+  return state_->note(state_->file->sync());
 }
+
+Expected<std::int32_t> LedgerWriter::prune(std::int32_t keep_steps) {
+  if (keep_steps < 1) {
+    return unexpected(ErrorCode::invalid_argument,
+                      fmt::format("ledger: keep_steps: found {}, allowed >= 1", keep_steps));
+  }
+  const std::lock_guard lock(state_->mutex);
+  const std::vector<Segment>& segments = state_->segments;
+  const std::optional<std::int32_t> last = state_->keys.last_closed_step();
+  std::size_t count = 0;
+  std::int32_t newest = -1;
+  const std::int32_t kept = std::max(keep_steps, state_->options.remembered_steps);
+  while (last && count + 1 < segments.size() && segments[count].newest_step < *last - kept) {
+    newest = std::max(newest, segments[count++].newest_step);
+  }
+  if (count == 0) {
+    return 0;
+  }
+  // First the statement that they may be gone, then they go: a crash in between leaves a true ledger.
+  const PrunedRecord record{state_->lineage, segments[count].number, newest + 1};
+  MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::pruned, -1, record));
+  MEMOPD_RETURN_IF_ERROR(state_->note(state_->file->sync()));
+  MEMOPD_RETURN_IF_ERROR(state_->remove_oldest(count));
+  return static_cast<std::int32_t>(count);
+}
+
+const LedgerRecovery& LedgerWriter::recovery() const { return state_->recovery; }
 
 std::int64_t LedgerWriter::lineage() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->options.lineage;
+  return state_->lineage;
 }
 
 std::int64_t LedgerWriter::num_repeated() const {
@@ -221,9 +364,18 @@ std::int64_t LedgerWriter::num_repeated() const {
   return state_->num_repeated;
 }
 
+std::int64_t LedgerWriter::num_stale() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->num_stale;
+}
+
 std::int64_t LedgerWriter::size_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->size_bytes;
+  std::int64_t bytes = 0;
+  for (const Segment& segment : state_->segments) {
+    bytes += segment.size_bytes;
+  }
+  return bytes;
 }
 
 }  // namespace memopd

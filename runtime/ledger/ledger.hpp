@@ -4,9 +4,16 @@
 // LE-2  key = (lineage, trajectory_id, attempt, invocation_index). The same key with the same ids is dropped and
 //       reported as repeated; with other ids it is an error (RL-2).
 // LE-3  a segment torn by a crash is read up to its last whole record; damage anywhere else is an error.
+// LE-4  what comes too late is stale, is not written and must not be used: a new record of a trajectory that was trained
+//       or dropped, and any record of one that was dispatched more than remembered_steps before the last closed step.
+//       The keys of these are forgotten, so memory does not grow with the run.
+//
+// Who closes a step calls, in this order and once the learner has answered: append_dropped for every trajectory of the
+// step that was not trained, whoever gave it up; append_step with the ids that were; sync. So each trajectory ends as
+// exactly one of trained and dropped; audit_ledger (audit.hpp) checks it.
 //
 // Segment `segment-000000.ledger`: "MEMOPDLG", version (u8), 7 zero bytes; then records
-//   size of body (u32), kind (u8), encoding (u8; 0 = plain), low 16 bits of XXH3-64 of these 6 bytes,
+//   size of body (u32), kind (u8), encoding (u8; 0 = plain, 1 = zstd), low 16 bits of XXH3-64 of these 6 bytes,
 //   XXH3-64 of the body, seeded with that of these 8 bytes (u64), body = a msgpack map (runtime/wire). Little endian.
 #pragma once
 
@@ -17,59 +24,30 @@
 #include <vector>
 
 #include "runtime/base/expected.hpp"
-#include "runtime/data/invocation.hpp"
-#include "runtime/data/trajectory.hpp"
+#include "runtime/ledger/ledger_records.hpp"
 
 namespace memopd {
-
-/// Kinds of records; the numbers are on disk.
-enum class RecordKind : std::uint8_t { invocation = 1, trajectory = 2, step = 3, dropped = 4, rolled_back = 5 };
-
-/// An Invocation and the lineage it was sampled in.
-struct InvocationRecord {
-  std::int64_t lineage = 0;
-  Invocation invocation{};
-};
-
-/// A Trajectory without its invocations, which have their own records; names the attempt that counts.
-struct TrajectoryRecord {
-  std::int64_t lineage = 0;
-  std::int32_t num_invocations = 0;
-  Trajectory trajectory{};
-};
-
-/// A closed step and what was trained in it.
-struct StepRecord {
-  std::int64_t lineage = 0;
-  std::int32_t step = 0;
-  std::int64_t policy_version = 0;           ///< after its optimizer steps
-  std::vector<TrajectoryId> trajectories{};  ///< that entered it, in id order
-};
-
-/// A trajectory that is not trained on.
-struct DroppedRecord {
-  std::int64_t lineage = 0;
-  TrajectoryId trajectory_id{};
-  std::int32_t attempt = 0;
-  std::string reason{};  ///< a status name, "empty", ..
-};
-
-/// The weights went back; what follows belongs to `to_lineage`.
-struct RolledBackRecord {
-  std::int64_t from_lineage = 0;
-  std::int64_t to_lineage = 0;
-  std::int32_t from_step = 0;
-  std::int32_t to_step = 0;
-};
 
 enum class AppendResult : std::uint8_t {
   written,
   repeated,  ///< the same record was there; nothing written
+  stale,     ///< too late (LE-4); nothing written
 };
 
 struct LedgerOptions {
-  std::int64_t lineage = 0;
+  std::int64_t lineage = 0;             ///< create() only
   std::int32_t steps_per_segment = 16;  ///< a new file after so many closed steps; >= 1
+  std::int32_t remembered_steps = 2;    ///< closed steps in whose trajectories repeats are known; >= 0
+};
+
+/// What open() found.
+struct LedgerRecovery {
+  std::int64_t num_records = 0;
+  std::int64_t torn_bytes = 0;         ///< cut off the end of the last segment
+  std::int32_t last_closed_step = -1;  ///< of the surviving weights; -1 = none
+  /// Latest step with a training record in the last lineage; -1 = none. A run that goes on at an earlier or the same step
+  /// calls append_rolled_back first: it will sample these trajectories again.
+  std::int32_t newest_step = -1;
 };
 
 /// One writer per ledger. Thread-safe.
@@ -81,6 +59,11 @@ class LedgerWriter {
   /// @error io_error
   [[nodiscard]] static Expected<std::unique_ptr<LedgerWriter>> create(const std::filesystem::path& folder,
                                                                       const LedgerOptions& options = {});
+  /// Goes on with a ledger in its last lineage: cuts off a torn end (logged), remembers the keys of the last steps, and
+  /// starts a new segment. Reads the whole ledger, one record at a time.
+  /// @error not_found  no segment there; those of read_ledger and create
+  [[nodiscard]] static Expected<std::unique_ptr<LedgerWriter>> open(const std::filesystem::path& folder,
+                                                                    const LedgerOptions& options = {});
   ~LedgerWriter();
   LedgerWriter(const LedgerWriter&) = delete;
   LedgerWriter& operator=(const LedgerWriter&) = delete;
@@ -88,21 +71,34 @@ class LedgerWriter {
   /// @error already_exists  the key is there with other ids; names the key and both
   /// @error io_error        the disk refused; the writer refuses everything from then on
   Expected<AppendResult> append(const Invocation& invocation);
-  /// Writes it without its invocations. Key: (lineage, id, attempt).
+  /// Writes it without its invocations, which are `num_invocations`. Key: (lineage, id, attempt).
   /// @error already_exists, io_error
-  Expected<AppendResult> append(const Trajectory& trajectory);
+  Expected<AppendResult> append(const Trajectory& trajectory, std::int32_t num_invocations);
+  /// @param policy_version  the learner's when the step was closed
   /// @error io_error
-  Expected<void> append_step(std::int32_t step, std::int64_t policy_version, std::vector<TrajectoryId> trajectories);
+  Expected<void> append_step(std::int32_t step, std::int64_t policy_version, std::vector<TrajectoryId> trained);
+  /// @error io_error
   Expected<void> append_dropped(const TrajectoryId& id, std::int32_t attempt, std::string reason);
-  /// Starts lineage + 1.
+  /// Starts lineage + 1, in which every key is new: what was recorded of steps >= `to_step` does not count.
+  /// @param from_step  the step that was next, or in progress, before
+  /// @param to_step    the step that is next now; <= from_step
   Expected<void> append_rolled_back(std::int32_t from_step, std::int32_t to_step);
   /// Everything appended so far is on disk when this returns; called at step close.
   /// @error io_error
   Expected<void> sync();
 
+  /// Deletes whole segments, oldest first, all of whose records are of steps more than `keep_steps` (and
+  /// remembered_steps) before the last closed one; says in a record from which step on the ledger is complete.
+  /// @return how many
+  /// @error invalid_argument  keep_steps < 1
+  /// @error io_error
+  Expected<std::int32_t> prune(std::int32_t keep_steps);
+
+  [[nodiscard]] const LedgerRecovery& recovery() const;  ///< all defaults after create()
   [[nodiscard]] std::int64_t lineage() const;
   [[nodiscard]] std::int64_t num_repeated() const;
-  [[nodiscard]] std::int64_t size_bytes() const;
+  [[nodiscard]] std::int64_t num_stale() const;
+  [[nodiscard]] std::int64_t size_bytes() const;  ///< of all segments
 
  private:
   struct State;

@@ -48,12 +48,12 @@ std::vector<std::byte> segment_header() {
   return header;
 }
 
-std::vector<std::byte> frame_record(RecordKind kind, std::span<const std::byte> body) {
+std::vector<std::byte> frame_record(RecordKind kind, Encoding encoding, std::span<const std::byte> body) {
   std::vector<std::byte> record;
   record.reserve(kRecordHeaderBytes + body.size());
   put(record, static_cast<std::uint32_t>(body.size()));
   put(record, static_cast<std::uint8_t>(kind));
-  put(record, static_cast<std::uint8_t>(Encoding::plain));
+  put(record, static_cast<std::uint8_t>(encoding));
   put(record, prefix_check(record));
   put(record, checksum(record, body));
   record.insert(record.end(), body.begin(), body.end());

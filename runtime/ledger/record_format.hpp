@@ -18,6 +18,7 @@ MEMOPD_FIELDS(TrajectoryRecord, lineage, num_invocations, trajectory)
 MEMOPD_FIELDS(StepRecord, lineage, step, policy_version, trajectories)
 MEMOPD_FIELDS(DroppedRecord, lineage, trajectory_id, attempt, reason)
 MEMOPD_FIELDS(RolledBackRecord, from_lineage, to_lineage, from_step, to_step)
+MEMOPD_FIELDS(PrunedRecord, lineage, first_segment, complete_from_step)
 
 }  // namespace memopd
 
@@ -28,7 +29,7 @@ inline constexpr std::uint8_t kSegmentVersion = 1;
 inline constexpr std::size_t kSegmentHeaderBytes = 16;
 inline constexpr std::size_t kRecordHeaderBytes = 16;
 
-enum class Encoding : std::uint8_t { plain = 0 };
+enum class Encoding : std::uint8_t { plain = 0, zstd = 1 };
 
 struct RecordHeader {
   std::uint32_t body_bytes = 0;
@@ -42,8 +43,8 @@ struct RecordHeader {
 
 [[nodiscard]] std::vector<std::byte> segment_header();
 
-/// A header and its body. @pre the body is below 4 GiB
-[[nodiscard]] std::vector<std::byte> frame_record(RecordKind kind, std::span<const std::byte> body);
+/// A header and its body as it stands. @pre the body is below 4 GiB
+[[nodiscard]] std::vector<std::byte> frame_record(RecordKind kind, Encoding encoding, std::span<const std::byte> body);
 
 /// Reads kRecordHeaderBytes.
 /// @return false when the bytes are no record header: their own check does not hold

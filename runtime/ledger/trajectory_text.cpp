@@ -8,7 +8,6 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -18,7 +17,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-std::string_view name_of(FinishReason reason) {
+Json to_json(const Invocation& invocation, const CallText& text) {
+  return {{"prompt", text.prompt},
+          {"response", text.response},
+          {"prompt_tokens", invocation.prompt_token_ids.size()},
+          {"response_tokens", invocation.response_token_ids.size()},
+          {"finish_reason", to_string(invocation.finish_reason)},
+          {"reward", invocation.reward}};
+}
+
+}  // namespace
+
+std::string_view to_string(FinishReason reason) {
   switch (reason) {
     case FinishReason::stop:
       return "stop";
@@ -31,17 +41,6 @@ std::string_view name_of(FinishReason reason) {
   }
   return "unknown";
 }
-
-Json to_json(const Invocation& invocation, const CallText& text) {
-  return {{"prompt", text.prompt},
-          {"response", text.response},
-          {"prompt_tokens", invocation.prompt_token_ids.size()},
-          {"response_tokens", invocation.response_token_ids.size()},
-          {"finish_reason", name_of(invocation.finish_reason)},
-          {"reward", invocation.reward}};
-}
-
-}  // namespace
 
 Expected<std::string> trajectory_line(const Trajectory& trajectory, std::span<const CallText> calls) {
   if (calls.size() != trajectory.invocations.size()) {

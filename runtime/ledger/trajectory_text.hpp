@@ -6,11 +6,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/expected.hpp"
 #include "runtime/data/trajectory.hpp"
 
 namespace memopd {
+
+/// "stop", "eos", "length", "aborted"
+[[nodiscard]] std::string_view to_string(FinishReason reason);
 
 /// The text of one invocation, as the caller decoded it.
 struct CallText {

@@ -62,6 +62,17 @@ inline Trajectory trajectory(std::vector<Invocation> invocations) {
   return made;
 }
 
+/// The same call of another trajectory.
+inline Invocation of(TrajectoryId id, Invocation call) {
+  call.trajectory_id = std::move(id);
+  return call;
+}
+
+inline Trajectory of(TrajectoryId id, Trajectory made) {
+  made.id = std::move(id);
+  return made;
+}
+
 inline std::string read_bytes(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -16,8 +16,7 @@ TEST_CASE("what is appended is on disk when append returns, and reads back in or
   REQUIRE(writer);
   CHECK((*writer)->append(invocation(0, {1, 2, 70000}, {4, 5})).value_or(AppendResult::repeated) ==
         AppendResult::written);
-  CHECK((*writer)->append(trajectory({invocation(0, {1, 2, 70000}, {4, 5})})).value_or(AppendResult::repeated) ==
-        AppendResult::written);
+  CHECK((*writer)->append(trajectory({}), 1).value_or(AppendResult::repeated) == AppendResult::written);
   REQUIRE((*writer)->append_dropped({"train", 12, 4, 0}, 1, "timeout"));
   REQUIRE((*writer)->append_step(12, 8, {{"train", 12, 3, 0}}));
 
@@ -105,11 +104,11 @@ TEST_CASE("a repeated trajectory is dropped, one with another outcome refused", 
   const auto writer = LedgerWriter::create(folder.path());
   REQUIRE(writer);
   Trajectory ended = trajectory({});
-  REQUIRE((*writer)->append(ended));
+  REQUIRE((*writer)->append(ended, 0));
   ended.metrics["wall_s"] = 3;
-  CHECK(*(*writer)->append(ended) == AppendResult::repeated);
+  CHECK(*(*writer)->append(ended, 0) == AppendResult::repeated);
   ended.status = TrajectoryStatus::timeout;
-  const auto result = (*writer)->append(ended);
+  const auto result = (*writer)->append(ended, 0);
   REQUIRE_FALSE(result);
   CHECK(result.error().code == ErrorCode::already_exists);
   CHECK(result.error().message.find("trajectory train.12.3.0, attempt 0: already written with other content") !=
@@ -137,6 +136,70 @@ TEST_CASE("a new segment begins after so many closed steps", "[ledger]") {
   CHECK((*writer)->size_bytes() == static_cast<std::int64_t>(size));
 }
 
+TEST_CASE("a trajectory is recorded without its invocations, with their number", "[ledger]") {
+  const LedgerFolder folder;
+  const auto writer = LedgerWriter::create(folder.path());
+  REQUIRE(writer);
+  REQUIRE((*writer)->append(trajectory({invocation(0, {1}, {4})}), 3));
+  const auto contents = read_ledger(folder.path());
+  REQUIRE(contents);
+  CHECK(std::get<TrajectoryRecord>(contents->records[0]).num_invocations == 3);
+  CHECK(std::get<TrajectoryRecord>(contents->records[0]).trajectory.invocations.empty());
+}
+
+TEST_CASE("a new record of a trajectory that was trained or dropped is stale and not written", "[ledger][RL-2][LE-4]") {
+  const LedgerFolder folder;
+  const auto writer = LedgerWriter::create(folder.path());
+  REQUIRE(writer);
+  const TrajectoryId trained{"train", 5, 0, 0};
+  const TrajectoryId dropped{"train", 5, 1, 0};
+  const TrajectoryId open{"train", 5, 2, 0};
+  REQUIRE((*writer)->append(of(trained, invocation(0, {1}, {2}))));
+  REQUIRE((*writer)->append_dropped(dropped, 0, "timeout"));
+  REQUIRE((*writer)->append_step(5, 5, {trained}));
+
+  CHECK(*(*writer)->append(of(trained, invocation(1, {1}, {2}))) == AppendResult::stale);
+  CHECK(*(*writer)->append(of(trained, invocation(0, {1}, {2}, 1))) == AppendResult::stale);
+  CHECK(*(*writer)->append(of(dropped, invocation(0, {1}, {2}))) == AppendResult::stale);
+  CHECK(*(*writer)->append(of(trained, invocation(0, {1}, {2}))) == AppendResult::repeated);
+  CHECK(*(*writer)->append(of(open, invocation(0, {1}, {2}))) == AppendResult::written);
+  CHECK((*writer)->num_stale() == 3);
+  CHECK(read_ledger(folder.path())->records.size() == 4);
+}
+
+TEST_CASE("repeats are known for two closed steps, and stale after", "[ledger][RL-2][LE-4]") {
+  const LedgerFolder folder;
+  const auto writer = LedgerWriter::create(folder.path());
+  REQUIRE(writer);
+  const Invocation old = of({"val", 1, 0, 0}, invocation(0, {1}, {2}));
+  const Invocation recent = of({"val", 2, 0, 0}, invocation(0, {1}, {2}));
+  REQUIRE((*writer)->append(old));
+  REQUIRE((*writer)->append(recent));
+  for (std::int32_t step = 0; step <= 4; ++step) {
+    REQUIRE((*writer)->append_step(step, step, {}));
+  }
+
+  CHECK(*(*writer)->append(old) == AppendResult::stale);
+  CHECK(*(*writer)->append(recent) == AppendResult::repeated);
+  CHECK(*(*writer)->append(of({"train", 1, 7, 0}, invocation(0, {1}, {2}))) == AppendResult::stale);
+  CHECK(*(*writer)->append(of({"train", 9, 0, 0}, invocation(0, {1}, {2}))) == AppendResult::written);
+}
+
+TEST_CASE("long records are stored compressed and read back equal", "[ledger]") {
+  const LedgerFolder folder;
+  const auto writer = LedgerWriter::create(folder.path());
+  REQUIRE(writer);
+  const Invocation call = invocation(0, ints(2000, 70000), {4, 5});
+  REQUIRE((*writer)->append(call));
+
+  const std::string bytes = read_bytes(folder.segment(0));
+  CHECK(bytes.size() < 1000);
+  CHECK(static_cast<int>(bytes[16 + 5]) == 1);  // the encoding of the first record
+  const auto contents = read_ledger(folder.path());
+  REQUIRE(contents);
+  CHECK(std::get<InvocationRecord>(contents->records[0]).invocation.prompt_token_ids == call.prompt_token_ids);
+}
+
 TEST_CASE("a ledger that is there is never written over", "[ledger][error]") {
   const LedgerFolder folder;
   REQUIRE(LedgerWriter::create(folder.path()));
@@ -147,6 +210,9 @@ TEST_CASE("a ledger that is there is never written over", "[ledger][error]") {
   const auto bad = LedgerWriter::create(folder.path() / "x", {.steps_per_segment = 0});
   REQUIRE_FALSE(bad);
   CHECK(bad.error().message == "ledger: steps_per_segment: found 0, allowed >= 1");
+  const auto forgetful = LedgerWriter::create(folder.path() / "x", {.remembered_steps = -1});
+  REQUIRE_FALSE(forgetful);
+  CHECK(forgetful.error().message == "ledger: remembered_steps: found -1, allowed >= 0");
 }
 
 TEST_CASE("after a failed write nothing follows the record that is not whole", "[ledger][error]") {

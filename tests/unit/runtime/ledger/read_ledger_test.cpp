@@ -119,16 +119,42 @@ TEST_CASE("an intact record whose body is no such record is an error", "[ledger]
   const LedgerFolder folder;
   write_three(folder);
   const std::string whole = read_bytes(folder.segment(0));
-  const auto append = [&](RecordKind kind, const std::vector<std::byte>& body) {
-    const auto record = detail::frame_record(kind, body);
+  const auto append = [&](RecordKind kind, detail::Encoding encoding, const std::vector<std::byte>& body) {
+    const auto record = detail::frame_record(kind, encoding, body);
     write_bytes(folder.segment(0), whole + std::string(reinterpret_cast<const char*>(record.data()), record.size()));
     return read_ledger(folder.path());
   };
-  const auto body = append(RecordKind::step, {std::byte{0xc1}});
+  const auto body = append(RecordKind::step, detail::Encoding::plain, {std::byte{0xc1}});
   REQUIRE_FALSE(body);
   CHECK(body.error().code == ErrorCode::parse_error);
-  const auto kind = append(static_cast<RecordKind>(9), {});
+  const auto kind = append(static_cast<RecordKind>(9), detail::Encoding::plain, {});
   REQUIRE_FALSE(kind);
   CHECK(kind.error().code == ErrorCode::unsupported);
   CHECK(kind.error().message.find("kind 9 of a record") != std::string::npos);
+  const auto frame = append(RecordKind::step, detail::Encoding::zstd, {std::byte{1}, std::byte{2}});
+  REQUIRE_FALSE(frame);
+  CHECK(frame.error().code == ErrorCode::parse_error);
+  CHECK(frame.error().message.find("compressed body") != std::string::npos);
+  const auto encoding = append(RecordKind::step, static_cast<detail::Encoding>(7), {});
+  REQUIRE_FALSE(encoding);
+  CHECK(encoding.error().code == ErrorCode::unsupported);
+}
+
+TEST_CASE("records come one by one, and a visitor's error ends the reading", "[ledger]") {
+  const LedgerFolder folder;
+  const auto sizes = write_three(folder);
+  std::int32_t count = 0;
+  const auto stopped = for_each_record(folder.path(), [&count](const LedgerRecord&) -> Expected<void> {
+    return ++count < 2 ? Expected<void>() : unexpected(ErrorCode::refused, "enough");
+  });
+  REQUIRE_FALSE(stopped);
+  CHECK(stopped.error().message == "enough");
+  CHECK(count == 2);
+
+  const auto extent = for_each_record(folder.path(), [](const LedgerRecord&) { return Expected<void>(); });
+  REQUIRE(extent);
+  CHECK(extent->first_segment == 0);
+  CHECK(extent->num_segments == 1);
+  CHECK(extent->size_bytes == static_cast<std::int64_t>(sizes[3]));
+  CHECK(extent->body_bytes > 0);
 }
