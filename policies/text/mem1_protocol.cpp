@@ -174,6 +174,19 @@ ParsedResponse Mem1Protocol::parse(std::span<const std::int32_t> response_token_
   return parsed;
 }
 
+std::int32_t reasoning_end(const Tokenizer& tokenizer, std::span<const std::int32_t> response_token_ids) {
+  constexpr std::string_view kTag = "</think>";
+  std::string text;
+  for (std::size_t index = 0; index < response_token_ids.size(); ++index) {
+    const std::size_t before = text.size();
+    text += tokenizer.token_bytes(response_token_ids[index]);
+    if (text.find(kTag, before < kTag.size() ? 0 : before - kTag.size()) != std::string::npos) {
+      return static_cast<std::int32_t>(index) + 1;
+    }
+  }
+  return 0;
+}
+
 Mem1Protocol::Wrapper Mem1Protocol::wrapper(std::int32_t turns_left) const {
   const std::string hint =
       fill_template(turns_left == 1 ? config_.hint_last : config_.hint, {{"n", std::to_string(turns_left)}});

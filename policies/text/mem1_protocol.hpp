@@ -16,6 +16,10 @@
 
 namespace memopd {
 
+/// Where the reasoning of a response ends: index of the first token after the one that completes its first </think>; 0 if
+/// there is none, for then nothing is marked as reasoning. The memory-mask control needs it (history_pack.hpp).
+[[nodiscard]] std::int32_t reasoning_end(const Tokenizer& tokenizer, std::span<const std::int32_t> response_token_ids);
+
 class Mem1Protocol : public Protocol {
  public:
   /// @error config_error  as make_protocol()

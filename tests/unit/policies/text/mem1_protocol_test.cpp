@@ -130,6 +130,18 @@ TEST_CASE("a <think> spread over several tokens is cut at the token that begins 
         "<think>a</think>");
 }
 
+TEST_CASE("the reasoning ends after the token that completes the first </think>, or where the response begins",
+          "[protocol]") {
+  const Fixture tags;
+  CHECK(reasoning_end(*tags.tokenizer, ids_of(*tags.tokenizer, {"<think>", "he", "</think>", "llo", "</think>"})) == 3);
+  CHECK(reasoning_end(*tags.tokenizer, tags.encode("<think>he")) == 0);
+  CHECK(reasoning_end(*tags.tokenizer, {}) == 0);
+  const Fixture letters(plain_config(), "", {"x"});  // no tag is a token
+  const Ids response = letters.encode("<think>a</think>b");
+  CHECK(letters.tokenizer->decode(
+            std::span(response).subspan(static_cast<std::size_t>(reasoning_end(*letters.tokenizer, response)))) == "b");
+}
+
 TEST_CASE("terminators are never kept", "[protocol]") {
   const Fixture f;
   const Ids ids = ids_of(*f.tokenizer, {"<think>", "he", "</think>", "<|im_end|>", "<|endoftext|>"});
