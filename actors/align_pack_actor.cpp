@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/role_setup.hpp"
+#include "actors/teacher_state.hpp"
 #include "runtime/base/log.hpp"
 
 namespace memopd {
@@ -15,6 +16,8 @@ void AlignPackActor::setup() {
   on(&AlignPackActor::emit_invocation);
   on(&AlignPackActor::emit_trajectory);
   on(&AlignPackActor::close_step);
+  on(&AlignPackActor::record_step);
+  on(&AlignPackActor::begin_lineage);
   if (auto loaded = load(); !loaded) {
     fail(loaded.error());
   }
@@ -30,17 +33,20 @@ Expected<void> AlignPackActor::load() {
   if (teachers) {
     teachers_.emplace(*teachers);
   }
-  assembler_ = std::make_unique<StepAssembler>(config->pack, teachers_.has_value());
-  if (init_.run_directory.empty() || !config->ledger.enabled) {
-    return {};
-  }
   auto tokenizer = load_role_tokenizer(init_);
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
   tokenizer_ = *std::move(tokenizer);
+  assembler_ = std::make_unique<StepAssembler>(config->pack, teachers_.has_value(),
+                                               pack_history_for(config->opd.state, config->pack, tokenizer_));
+  return init_.run_directory.empty() || !config->ledger.enabled ? Expected<void>() : open_records(*config);
+}
+
+Expected<void> AlignPackActor::open_records(const Config& config) {
   const std::filesystem::path folder = init_.run_directory;
-  auto ledger = LedgerWriter::create(folder / "ledger");
+  keep_steps_ = config.ledger.keep_steps;
+  auto ledger = init_.is_resumed ? LedgerWriter::open(folder / "ledger") : LedgerWriter::create(folder / "ledger");
   if (!ledger) {
     return unexpected(ledger.error());
   }
@@ -132,8 +138,8 @@ void AlignPackActor::send_packs() {
 }
 
 void AlignPackActor::send(const TeacherPack& pack, std::int32_t num_tries) {
-  const ObjectRef object = objects().put(pack.pack, Scope{ScopeKind::step, step_});
-  teachers_->ask<PackScored>(*this, ScorePack{object, step_}, ask_timeout_)
+  const ObjectRef object = objects().put(pack.pack, Scope{ScopeKind::step, pack.step});
+  teachers_->ask<PackScored>(*this, ScorePack{object, pack.step}, ask_timeout_)
       .then([this, pack, num_tries](const Expected<PackScored>& scored) {
         constexpr std::int32_t kMaxTries = 3;
         if (!scored) {
@@ -145,8 +151,9 @@ void AlignPackActor::send(const TeacherPack& pack, std::int32_t num_tries) {
           assembler_->failed(pack.number);
         } else {
           auto scores = objects().get<TeacherScores>(scored->scores);
-          const std::int64_t rows = scores ? static_cast<std::int64_t>((*scores)->row_valid.size()) : -1;
-          if (auto taken = assembler_->scored(pack.number, *scored, rows); !taken) {
+          auto taken =
+              scores ? assembler_->scored(pack.number, *scored, **scores) : Expected<void>(unexpected(scores.error()));
+          if (!taken) {
             fail(taken.error());
             return;
           }
@@ -181,33 +188,44 @@ void AlignPackActor::answer_if_complete() {
   closed.metrics = overlap_metrics();
   auto batch = std::make_shared<const StepBatch>(assembler_->close(*closing_));
   closed.batch = objects().put(batch, Scope{ScopeKind::step, closing_->step});
-  if (ledger_) {
-    std::vector<TrajectoryId> ids;
-    for (const Trajectory& trajectory : batch->trajectories) {
-      ids.push_back(trajectory.id);
-      if (!is_trained(trajectory.status)) {
-        (void)ledger_->append_dropped(trajectory.id, trajectory.attempt, std::string(to_string(trajectory.status)));
-      }
-    }
-    auto recorded = ledger_->append_step(batch->step, batch->policy_version, std::move(ids));
-    if (recorded) {
-      recorded = ledger_->sync();
-    }
-    if (!recorded) {
-      fail(recorded.error());
-      return;
-    }
+  if (auto synced = ledger_ ? ledger_->sync() : Expected<void>(); !synced) {
+    fail(synced.error());
+    return;
   }
-  step_ = closing_->step + 1;
   overlap_ = {};
   closing_.reset();
   std::exchange(closed_, std::nullopt)->deliver(std::move(closed));
+}
+
+Expected<Acknowledged> AlignPackActor::record_step(const RecordStep& request) {
+  if (!ledger_) {
+    return Acknowledged{};
+  }
+  for (const DroppedFromStep& dropped : request.dropped) {
+    MEMOPD_RETURN_IF_ERROR(ledger_->append_dropped(dropped.trajectory_id, dropped.attempt, dropped.reason));
+  }
+  MEMOPD_RETURN_IF_ERROR(ledger_->append_step(request.step, request.policy_version, request.trajectory_ids));
+  MEMOPD_RETURN_IF_ERROR(ledger_->sync());
+  if (keep_steps_ > 0) {
+    MEMOPD_RETURN_IF_ERROR(ledger_->prune(keep_steps_));
+  }
+  return Acknowledged{};
+}
+
+Expected<LineageBegun> AlignPackActor::begin_lineage(const BeginLineage& request) {
+  if (!ledger_) {
+    return unexpected(ErrorCode::not_found, "ledger.enabled is false: no ledger names the lineage");
+  }
+  MEMOPD_RETURN_IF_ERROR(ledger_->append_rolled_back(request.from_step, request.to_step));
+  MEMOPD_RETURN_IF_ERROR(ledger_->sync());
+  return LineageBegun{ledger_->lineage()};
 }
 
 std::map<std::string, double> AlignPackActor::overlap_metrics() const {
   std::map<std::string, double> metrics;
   metrics["align/superseded"] = static_cast<double>(assembler_->num_superseded());
   metrics["align/repeats"] = static_cast<double>(assembler_->num_repeats());
+  metrics["align/late"] = static_cast<double>(assembler_->num_late());
   if (overlap_.num_packs == 0) {
     return metrics;
   }

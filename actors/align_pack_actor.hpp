@@ -1,7 +1,10 @@
 // align_pack: records what env actors emit, has it scored as it arrives, and closes steps.
 //
-// RL-1 ledger   a record is in the ledger before it is packed, scored or acknowledged.
+// RL-1 ledger   a record is in the ledger before it is packed, scored or acknowledged, and on disk before its step is
+//               handed to the learner.
+// RL-2 once     what the learner made of a step is recorded trajectory by trajectory: trained, or dropped with a reason.
 // Scoring call j while call j+1 is generated costs no staleness: a free teacher gets what waits (pack.teacher_flush).
+// With opd.state other than "aligned" (a control) a trajectory is scored once it is whole, in the state of that setting.
 // Evaluation calls enter the ledger, never a teacher pack.
 #pragma once
 
@@ -43,8 +46,11 @@ class AlignPackActor : public Actor {
   Expected<Acknowledged> emit_invocation(const EmitInvocation& record);
   Expected<Acknowledged> emit_trajectory(const EmitTrajectory& record);
   Later<StepClosed> close_step(const CloseStep& request);
+  Expected<Acknowledged> record_step(const RecordStep& request);
+  Expected<LineageBegun> begin_lineage(const BeginLineage& request);
 
   Expected<void> load();
+  Expected<void> open_records(const Config& config);
   Expected<void> append_text(const Trajectory& record);
   void send_packs();
   void send(const TeacherPack& pack, std::int32_t num_tries);
@@ -62,7 +68,7 @@ class AlignPackActor : public Actor {
   std::optional<Promise<StepClosed>> closed_;
   std::map<TrajectoryId, std::vector<Invocation>> open_;  ///< recorded, trajectory record not yet there
   Overlap overlap_;
-  std::int32_t step_ = 0;
+  std::int32_t keep_steps_ = 0;
 };
 
 }  // namespace memopd

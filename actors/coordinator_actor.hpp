@@ -1,9 +1,11 @@
 // coordinator: owns the schedule of a run. Collect, close the step, train, publish weights; evaluate and checkpoint at
 // their times; end with a verdict and the first cause.
 //
-// One step of lag 0:  RunTask* -> CloseStep -> TrainStep (every rank) -> LoadWeights (every student) -> next step.
-// RL-2  a trajectory ends trained, dropped(reason) or superseded, and the counts say so.
-// RL-3  the next step is not dispatched before every student has acknowledged the new version.
+// One step:  RunTask* -> CloseStep -> TrainStep (every rank) -> RecordStep -> LoadWeights (every student).
+// RL-2  a trajectory ends trained, dropped(reason), superseded or pending, and the counts say so.
+// RL-3  step s is not dispatched before every student has acknowledged the weights of step s - 1 - max_policy_lag.
+// CL-3  with a checkpoint the run goes on with the tasks, seeds, versions and schedules it would have had.
+// Evaluations and checkpoints happen between two trainings; meanwhile no step is dispatched and no weights change.
 // Also runs tasks for whoever asks (RunTasks): evaluation and demonstrations outside a run.
 #pragma once
 
@@ -16,8 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/alarm_watch.hpp"
+#include "actors/checkpoint_keeper.hpp"
 #include "actors/evaluation.hpp"
 #include "actors/messages.hpp"
+#include "actors/run_state.hpp"
+#include "actors/step_schedule.hpp"
 #include "actors/task_dispatcher.hpp"
 #include "runtime/actor/actor.hpp"
 #include "runtime/config/schema.hpp"
@@ -31,6 +37,10 @@ namespace memopd {
 /// @error not_found, parse_error  of the file; unsupported: neither
 Expected<std::unique_ptr<TaskSource>> open_task_source(const EnvConfig& config);
 
+/// To itself: look whether anything has moved.
+struct LookForProgress {};
+MEMOPD_MESSAGE(LookForProgress, 1)
+
 class CoordinatorActor : public Actor {
  public:
   explicit CoordinatorActor(RoleInit init);
@@ -39,26 +49,59 @@ class CoordinatorActor : public Actor {
   void setup() override;
 
  private:
+  /// A step from its dispatch to its publication.
+  struct Step {
+    std::int32_t number = 0;
+    std::map<std::string, double> metrics;
+    std::chrono::nanoseconds began{};
+    std::chrono::nanoseconds phase_began{};
+    std::vector<TrajectoryId> trajectory_ids;  ///< to be in the batch
+    std::vector<DroppedFromStep> dropped;
+    double num_trajectories = 0;
+  };
+  using Then = std::function<void()>;
+
   Later<RunEnded> start_run(const StartRun&);
   void stop_run(const StopRun&);
   Later<TasksDone> run_tasks(const RunTasks& request);
+  void look_for_progress(const LookForProgress&);
 
+  // coordinator_actor.cpp: the run as a whole
   Expected<void> load();
-  Expected<std::vector<RunTask>> training_tasks(std::int32_t step) const;
-  void evaluate(const EvaluationRequest& request, const std::string& moment, std::function<void()> then);
-  void collect();
-  void close(const TasksDone& collected);
-  void train(const StepClosed& closed);
-  void trained(const std::vector<StepTrained>& ranks);
-  void publish(const ObjectRef& weights);
-  void step_done();
-  void checkpoint(std::function<void()> then);
+  Expected<void> open_directory();
+  void begin_anew();
+  void advance();
+  void end_run();
   void finish(Verdict verdict);
   void fail_run(const std::string& what, const Error& error);
   void write_metrics(const std::map<std::string, double>& metrics);
   void write_summary();
+  [[nodiscard]] bool is_out_of_time() const;
+
+  // coordinator_steps.cpp: one step
+  Expected<std::vector<RunTask>> training_tasks(std::int32_t step) const;
+  void collect(std::int32_t step);
+  void collected(std::int32_t step, const TasksDone& done);
+  void close(std::int32_t step);
+  void train(const StepClosed& closed);
+  void trained(const std::shared_ptr<const StepBatch>& batch, const std::vector<StepTrained>& ranks);
+  void record(const std::shared_ptr<const StepBatch>& batch, const StepTrained& report);
+  void publish(const ObjectRef& weights, std::int64_t policy_version, Then then);
+  void step_done();
+  void after_step();
   void mark(const std::string& phase);
-  [[nodiscard]] bool check_alarms(const StepTrained& report);
+  void add_load_metrics(std::map<std::string, double>& metrics, double step_s);
+  [[nodiscard]] bool may_go_on(const StepTrained& report);
+  void raise_alarms();
+
+  // coordinator_checkpoint.cpp: between steps
+  void evaluate(const EvaluationRequest& request, const std::string& moment, Then then);
+  void note_evaluation(const EvaluationRequest& request, const std::string& moment, const EvaluationResult& result);
+  void checkpoint(Then then);
+  [[nodiscard]] bool is_due(std::int32_t every) const;
+  Expected<std::int32_t> restore();
+  void resume();
+  void share_weights(Then then);
 
   RoleInit init_;
   std::optional<Config> config_;
@@ -67,17 +110,25 @@ class CoordinatorActor : public Actor {
   std::unique_ptr<TaskDispatcher> dispatcher_;
   std::optional<RunDirectory> directory_;
   std::unique_ptr<MetricsWriter> writer_;
+  std::optional<CheckpointKeeper> checkpoints_;
+  std::optional<AlarmWatch> alarms_;
   std::optional<Promise<RunEnded>> ended_;
+  std::optional<StepSchedule> schedule_;
+  std::map<std::int32_t, Step> steps_;  ///< dispatched, not yet published
+  Step current_;                        ///< the one being trained
   Summary summary_;
-  std::int32_t step_ = 0;
+  std::int64_t lineage_ = 0;
   std::int64_t policy_version_ = 0;
-  std::map<std::string, double> step_metrics_;
   std::chrono::nanoseconds run_began_{};
-  std::chrono::nanoseconds step_began_{};
-  std::chrono::nanoseconds phase_began_{};
+  std::chrono::nanoseconds last_step_done_{};
+  std::chrono::nanoseconds last_progress_{};
+  std::map<std::string, double> busy_ms_;  ///< by group, when the last step was done
+  double earlier_s_ = 0;                   ///< of the run's parts before a resume
   std::int32_t num_empty_steps_ = 0;
+  bool is_between_steps_ = true;  ///< evaluating, checkpointing or starting
   bool is_stopping_ = false;
-  std::vector<std::filesystem::path> checkpoints_;
+  bool is_over_ = false;
+  bool is_wait_reported_ = false;
 };
 
 }  // namespace memopd

@@ -31,6 +31,7 @@ LearnerActor::LearnerActor(RoleInit init) : init_(std::move(init)) {}
 void LearnerActor::setup() {
   on(&LearnerActor::train);
   on(&LearnerActor::save);
+  on(&LearnerActor::share);
   if (auto loaded = load(); !loaded) {
     fail(loaded.error());
   }
@@ -55,7 +56,7 @@ Expected<void> LearnerActor::load() {
     return unexpected(learner.error());
   }
   learner_ = *std::move(learner);
-  return {};
+  return init_.checkpoint.empty() ? Expected<void>() : learner_->load_checkpoint(init_.checkpoint);
 }
 
 Expected<StepTrained> LearnerActor::train(const TrainStep& request) {
@@ -74,19 +75,27 @@ Expected<StepTrained> LearnerActor::train(const TrainStep& request) {
   trained.num_trained = report->num_trained;
   trained.max_skipped_in_a_row = report->max_skipped_in_a_row;
   for (const DroppedTrajectory& dropped : report->dropped) {
-    trained.dropped[dropped.reason] += 1;
+    trained.dropped.push_back({dropped.id, dropped.attempt, dropped.reason});
   }
   trained.metrics = std::move(report->metrics);
   if (rank() == 0) {
-    trained.weights = objects().put(std::make_shared<const WeightSet>(learner_->weights()),
-                                    Scope{ScopeKind::version, report->policy_version});
+    trained.weights = put_weights();
   }
   return trained;
 }
 
 Expected<CheckpointSaved> LearnerActor::save(const SaveCheckpoint& request) {
-  MEMOPD_RETURN_IF_ERROR(learner_->save_checkpoint(request.folder));
+  MEMOPD_RETURN_IF_ERROR(learner_->save_checkpoint(request.folder, request.run_state));
   return CheckpointSaved{};
+}
+
+Expected<WeightsShared> LearnerActor::share(const ShareWeights&) {
+  return WeightsShared{learner_->policy_version(), put_weights()};
+}
+
+ObjectRef LearnerActor::put_weights() {
+  return objects().put(std::make_shared<const WeightSet>(learner_->weights()),
+                       Scope{ScopeKind::version, learner_->policy_version()});
 }
 
 }  // namespace memopd

@@ -28,7 +28,9 @@ class LearnerActor : public Actor {
  private:
   Expected<StepTrained> train(const TrainStep& request);
   Expected<CheckpointSaved> save(const SaveCheckpoint& request);
+  Expected<WeightsShared> share(const ShareWeights&);
   Expected<void> load();
+  [[nodiscard]] ObjectRef put_weights();
 
   RoleInit init_;
   std::unique_ptr<Learner> learner_;

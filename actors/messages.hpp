@@ -5,11 +5,12 @@
 //   env         -> retriever   Retrieve -> Retrieved
 //   env         -> align_pack  EmitInvocation, EmitTrajectory -> Acknowledged
 //   align_pack  -> teacher     ScorePack -> PackScored
-//   coordinator -> align_pack  CloseStep -> StepClosed
-//   coordinator -> learner     TrainStep -> StepTrained; SaveCheckpoint -> CheckpointSaved
+//   coordinator -> align_pack  CloseStep -> StepClosed; RecordStep -> Acknowledged; BeginLineage -> LineageBegun
+//   coordinator -> learner     TrainStep -> StepTrained; SaveCheckpoint -> CheckpointSaved; ShareWeights -> WeightsShared
 //   coordinator -> student     LoadWeights -> WeightsLoaded
 // Packs, scores, step batches and weights travel as objects; a message holds their ObjectRef. Delivery is at least once,
 // effects are once: the key of an effect is (lineage, trajectory_id, attempt, invocation_index).
+// Length: the one list of what a run says.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,17 @@ namespace memopd {
 
 /// What every actor of a run is started with: the resolved configuration and where it stands in its role.
 struct RoleInit {
-  std::string config_text;    ///< TOML, as dump_config prints it
-  std::string run_directory;  ///< on the head; "" = nothing is written
-  std::string model;          ///< student, teacher: Hugging Face folder; "" = the role's own setting
-  std::string tokenizer;      ///< folder
-  ObjectRef collective;       ///< learner: the process's group
+  std::string config_text;          ///< TOML, as dump_config prints it
+  std::string run_directory;        ///< on the head; "" = nothing is written
+  std::string model;                ///< student, teacher: Hugging Face folder; "" = the role's own setting
+  std::string tokenizer;            ///< folder
+  ObjectRef collective;             ///< learner: the process's group
+  bool is_resumed = false;          ///< the run directory holds an earlier part of this run
+  std::string checkpoint;           ///< folder to go on from; "" with is_resumed: nothing was kept, begin anew
+  std::int32_t interrupted_at = 0;  ///< with is_resumed: steps that were trained when the earlier part ended
 };
-MEMOPD_MESSAGE(RoleInit, 1, config_text, run_directory, model, tokenizer, collective)
+MEMOPD_MESSAGE(RoleInit, 1, config_text, run_directory, model, tokenizer, collective, is_resumed, checkpoint,
+               interrupted_at)
 
 /// Run one attempt of one task to its end.
 struct RunTask {
@@ -72,10 +77,11 @@ struct Generated {
   std::vector<float> log_kept_mass;
   std::vector<VersionRun> policy_versions;
   FinishReason finish_reason = FinishReason::stop;
+  Digest digest{};  ///< of what stood beside the engine's cache (AP-6)
   InvocationTimings timings;
 };
 MEMOPD_MESSAGE(Generated, 1, response_token_ids, rollout_log_probs, log_kept_mass, policy_versions, finish_reason,
-               timings)
+               digest, timings)
 
 struct Retrieve {
   std::vector<std::string> queries;
@@ -132,6 +138,35 @@ struct StepClosed {
 };
 MEMOPD_MESSAGE(StepClosed, 1, batch, metrics)
 
+/// A trajectory that a step does not train on.
+struct DroppedFromStep {
+  TrajectoryId trajectory_id;
+  std::int32_t attempt = 0;
+  std::string reason;  ///< a status name, "empty", ..
+};
+MEMOPD_FIELDS(DroppedFromStep, trajectory_id, attempt, reason)
+
+/// To the ledger, once the learner has answered: what became of every trajectory of the step (RL-2).
+struct RecordStep {
+  std::int32_t step = 0;
+  std::int64_t policy_version = 0;           ///< the learner's when the step was closed
+  std::vector<TrajectoryId> trajectory_ids;  ///< trained, in id order
+  std::vector<DroppedFromStep> dropped;
+};
+MEMOPD_MESSAGE(RecordStep, 1, step, policy_version, trajectory_ids, dropped)
+
+/// To the ledger, before anything of a resumed run: the weights are those of `to_step` again.
+struct BeginLineage {
+  std::int32_t from_step = 0;
+  std::int32_t to_step = 0;
+};
+MEMOPD_MESSAGE(BeginLineage, 1, from_step, to_step)
+
+struct LineageBegun {
+  std::int64_t lineage = 0;
+};
+MEMOPD_MESSAGE(LineageBegun, 1, lineage)
+
 struct TrainStep {
   ObjectRef batch;  ///< StepBatch
 };
@@ -142,7 +177,7 @@ struct StepTrained {
   std::int32_t num_optimizer_steps = 0;
   std::int32_t num_trained = 0;           ///< trajectories
   std::int32_t max_skipped_in_a_row = 0;  ///< updates left out for a non-finite gradient
-  std::map<std::string, double> dropped;  ///< trajectories by reason
+  std::vector<DroppedFromStep> dropped;   ///< in id order
   std::map<std::string, double> metrics;
   ObjectRef weights;  ///< WeightSet; rank 0 only
 };
@@ -151,12 +186,22 @@ MEMOPD_MESSAGE(StepTrained, 1, policy_version, num_optimizer_steps, num_trained,
 
 struct SaveCheckpoint {
   std::string folder;
-  std::int32_t step = 0;
+  std::string run_state;  ///< JSON object of the coordinator, kept in the checkpoint's state.json as "run"
 };
-MEMOPD_MESSAGE(SaveCheckpoint, 1, folder, step)
+MEMOPD_MESSAGE(SaveCheckpoint, 1, folder, run_state)
 
 struct CheckpointSaved {};
 MEMOPD_MESSAGE(CheckpointSaved, 1)
+
+/// To learner rank 0 after a resume: the weights it goes on from, for the students.
+struct ShareWeights {};
+MEMOPD_MESSAGE(ShareWeights, 1)
+
+struct WeightsShared {
+  std::int64_t policy_version = 0;
+  ObjectRef weights;  ///< WeightSet
+};
+MEMOPD_MESSAGE(WeightsShared, 1, policy_version, weights)
 
 struct LoadWeights {
   ObjectRef weights;  ///< WeightSet
@@ -208,10 +253,15 @@ extern template const MessageType& message_type<ScorePack>();
 extern template const MessageType& message_type<PackScored>();
 extern template const MessageType& message_type<CloseStep>();
 extern template const MessageType& message_type<StepClosed>();
+extern template const MessageType& message_type<RecordStep>();
+extern template const MessageType& message_type<BeginLineage>();
+extern template const MessageType& message_type<LineageBegun>();
 extern template const MessageType& message_type<TrainStep>();
 extern template const MessageType& message_type<StepTrained>();
 extern template const MessageType& message_type<SaveCheckpoint>();
 extern template const MessageType& message_type<CheckpointSaved>();
+extern template const MessageType& message_type<ShareWeights>();
+extern template const MessageType& message_type<WeightsShared>();
 extern template const MessageType& message_type<LoadWeights>();
 extern template const MessageType& message_type<WeightsLoaded>();
 extern template const MessageType& message_type<StartRun>();

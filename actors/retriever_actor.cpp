@@ -26,6 +26,7 @@ RetrieverActor::RetrieverActor(RoleInit init) : init_(std::move(init)) {}
 
 void RetrieverActor::setup() {
   on(&RetrieverActor::retrieve);
+  on(&RetrieverActor::answer_due);
   if (auto loaded = load(); !loaded) {
     fail(loaded.error());
   }
@@ -37,6 +38,7 @@ Expected<void> RetrieverActor::load() {
     return unexpected(config.error());
   }
   topk_ = config->retriever.topk;
+  delay_ = std::chrono::milliseconds(config->retriever.delay_ms);
   auto index = open_index(config->retriever, config->env.front());
   if (!index) {
     return unexpected(index.error());
@@ -45,12 +47,26 @@ Expected<void> RetrieverActor::load() {
   return {};
 }
 
-Expected<Retrieved> RetrieverActor::retrieve(const Retrieve& request) {
+Later<Retrieved> RetrieverActor::retrieve(const Retrieve& request) {
   auto documents = index_->query_batch(request.queries, request.topk > 0 ? request.topk : topk_);
   if (!documents) {
     return unexpected(documents.error());
   }
-  return Retrieved{*std::move(documents)};
+  Retrieved retrieved{*std::move(documents)};
+  if (delay_.count() == 0) {
+    return Later<Retrieved>::ready(std::move(retrieved));
+  }
+  auto promise = make_promise<Retrieved>();
+  auto later = promise.later();
+  const std::int64_t number = next_delayed_++;
+  delayed_.emplace(number, std::pair(std::move(promise), std::move(retrieved)));
+  after(delay_, AnswerDue{number});
+  return later;
+}
+
+void RetrieverActor::answer_due(const AnswerDue& due) {
+  auto answer = delayed_.extract(due.number);
+  answer.mapped().first.deliver(std::move(answer.mapped().second));
 }
 
 }  // namespace memopd

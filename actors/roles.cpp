@@ -139,6 +139,9 @@ Expected<ActorRef> spawn_roles(Cluster& cluster, const Config& config, const Rol
   base.config_text = dump_config(config);
   base.run_directory = selection.run_directory;
   base.tokenizer = tokenizer_folder(config, selection);
+  base.is_resumed = selection.is_resumed;
+  base.checkpoint = selection.checkpoint;
+  base.interrupted_at = selection.interrupted_at;
   ObjectRef collective;
   if (selection.with_learner) {
     auto group = std::make_shared<const CollectiveGroup>(make_local_collective(config.learner.num_ranks));

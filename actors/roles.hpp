@@ -16,8 +16,11 @@ struct RoleSelection {
   bool with_teacher = false;         ///< the scorer
   bool with_teacher_policy = false;  ///< the teacher as a sampling policy, for its evaluation
   bool with_learner = false;
-  std::string run_directory;  ///< "" = nothing is written
-  std::string tokenizer;      ///< folder; "" = student.tokenizer, else student.model
+  std::string run_directory;        ///< "" = nothing is written
+  std::string tokenizer;            ///< folder; "" = student.tokenizer, else student.model
+  bool is_resumed = false;          ///< the run directory holds an earlier part of the run
+  std::string checkpoint;           ///< of it, to go on from; "" = begin anew
+  std::int32_t interrupted_at = 0;  ///< steps that were trained when it ended
 };
 
 /// A launch: student, teacher (if opd.coef > 0), learner, and the teacher's evaluation if asked for.

@@ -60,7 +60,7 @@ void StudentActor::decode_step(const DecodeStep&) {
     auto node = waiting_.extract(result.request_id);
     node.mapped().deliver(Generated{std::move(result.response_token_ids), std::move(result.rollout_log_probs),
                                     std::move(result.log_kept_mass), std::move(result.policy_versions),
-                                    result.finish_reason, result.timings});
+                                    result.finish_reason, Digest{}, result.timings});
   }
   is_decoding_ = !engine_->is_idle();
   if (is_decoding_) {

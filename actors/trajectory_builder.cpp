@@ -64,6 +64,7 @@ NextCall TrajectoryBuilder::responded(const Generated& generated) {
   invocation.sampling = request().sampling;
   invocation.sampling.seed = invocation_seed(task_.seed, invocation.invocation_index);
   invocation.finish_reason = generated.finish_reason;
+  invocation.digest = generated.digest;
   invocation.timings = generated.timings;
 
   const auto prompt_tokens = static_cast<double>(invocation.prompt_token_ids.size());

@@ -33,7 +33,7 @@ class Scorer::Impl {
     const at::Tensor is_valid_R = at::isfinite(rows_RD).all(1).logical_and(is_in_reach);
     const at::Tensor kept_RD = at::where(is_valid_R.unsqueeze(1), rows_RD, 0.0).to(model_.dtype());
     TeacherScores scores{
-        .hidden = to_host_tensor("hidden", kept_RD), .row_valid = {}, .head_fingerprint = fingerprint_};
+        .hidden = to_host_tensor("hidden", kept_RD), .row_valid = {}, .head_fingerprint = fingerprint_, .digests = {}};
     const at::Tensor flags = is_valid_R.to(at::kByte).contiguous();
     scores.row_valid.assign(flags.data_ptr<std::uint8_t>(), flags.data_ptr<std::uint8_t>() + flags.numel());
     return scores;

@@ -99,8 +99,10 @@ class Learner {
   [[nodiscard]] virtual WeightSet weights() const = 0;
 
   /// Writes `folder`/{policy, critic, optimizer.safetensors, state.json}; complete or absent (by rename). Rank 0 only.
-  /// @error already_exists, io_error
-  virtual Expected<void> save_checkpoint(const std::filesystem::path& folder) const = 0;
+  /// @param run_state  a JSON object of the caller's, kept in state.json as "run"
+  /// @error already_exists, io_error; parse_error: `run_state` is no JSON
+  virtual Expected<void> save_checkpoint(const std::filesystem::path& folder,
+                                         const std::string& run_state = "{}") const = 0;
 
   /// Restores weights, moments, schedule, version: the next step() gives the bits of an uninterrupted learner.
   /// @error not_found, parse_error, shape_mismatch; the learner is unchanged then

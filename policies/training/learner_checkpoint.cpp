@@ -102,7 +102,7 @@ Expected<void> write_state(const fs::path& path, const nlohmann::json& state) {
 
 }  // namespace
 
-Expected<void> LearnerImpl::save_checkpoint(const fs::path& folder) const try {
+Expected<void> LearnerImpl::save_checkpoint(const fs::path& folder, const std::string& run_state) const try {
   if (fs::exists(folder)) {
     return unexpected(ErrorCode::already_exists, folder.string() + ": a checkpoint is never overwritten");
   }
@@ -124,6 +124,7 @@ Expected<void> LearnerImpl::save_checkpoint(const fs::path& folder) const try {
                                       {"policy_version", policy_version_},
                                       {"schedule_step", schedule_step_},
                                       {"skipped_in_a_row", skipped_in_a_row_},
+                                      {"run", nlohmann::json::parse(run_state)},
                                       {"policy_updates", policy_optimizer_.num_updates()},
                                       {"critic_updates", critic_optimizer_ ? critic_optimizer_->num_updates() : 0}}));
   fs::rename(unfinished, folder);

@@ -46,7 +46,7 @@ class LearnerImpl final : public Learner {
 
   Expected<StepReport> step(const StepBatch& batch, const ScoreLookup& lookup) override;
   [[nodiscard]] WeightSet weights() const override;
-  Expected<void> save_checkpoint(const std::filesystem::path& folder) const override;
+  Expected<void> save_checkpoint(const std::filesystem::path& folder, const std::string& run_state) const override;
   Expected<void> load_checkpoint(const std::filesystem::path& folder) override;
   [[nodiscard]] std::int64_t policy_version() const override { return policy_version_; }
 

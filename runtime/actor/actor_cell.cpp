@@ -180,8 +180,9 @@ void ActorCell::dispatch(Envelope& envelope) {
   const auto start = core_.now();
   address()->begin_call(type, start);
   invoke(found->second, envelope);
-  address()->end_call();
-  note_slow_handler(type, core_.now() - start);
+  const auto end = core_.now();
+  address()->end_call(end);
+  note_slow_handler(type, end - start);
 }
 
 void ActorCell::invoke(const Entry& entry, Envelope& envelope) {

@@ -139,7 +139,11 @@ void Address::begin_call(const MessageType& type, std::chrono::nanoseconds now) 
   call_type_.store(&type, std::memory_order_release);
 }
 
-void Address::end_call() { call_type_.store(nullptr, std::memory_order_release); }
+void Address::end_call(std::chrono::nanoseconds now) {
+  const std::int64_t since = call_since_ns_.load(std::memory_order_relaxed);
+  call_type_.store(nullptr, std::memory_order_release);
+  busy_ns_.fetch_add(now.count() - since, std::memory_order_relaxed);
+}
 
 void Address::begin_ask(std::uint64_t id, const std::string& target, const MessageType& type,
                         std::chrono::nanoseconds now) {
@@ -161,9 +165,12 @@ ActorStatus Address::status(std::chrono::nanoseconds now) const {
   status.is_blocking = info_.is_blocking;
   status.max_mailbox = info_.max_mailbox;
   status.num_handled = num_handled_.load(std::memory_order_relaxed);
+  status.busy_ms =
+      age_ms(std::chrono::nanoseconds(0), std::chrono::nanoseconds(busy_ns_.load(std::memory_order_relaxed)));
   if (const MessageType* const type = call_type_.load(std::memory_order_acquire); type != nullptr) {
     status.current_call = type->name.name;
     status.current_call_age_ms = age_ms(std::chrono::nanoseconds(call_since_ns_.load(std::memory_order_relaxed)), now);
+    status.busy_ms += status.current_call_age_ms;
   }
   const std::lock_guard lock(mutex_);
   const bool is_over = state_ == ActorState::ended || state_ == ActorState::failed;

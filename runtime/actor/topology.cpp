@@ -35,6 +35,7 @@ void to_json(nlohmann::json& json, const Topology& topology) {
                               {"num_handled", actor.num_handled},
                               {"current_call", actor.current_call},
                               {"current_call_age_ms", actor.current_call_age_ms},
+                              {"busy_ms", actor.busy_ms},
                               {"num_pending_asks", actor.num_pending_asks},
                               {"waits_for", actor.waits_for},
                               {"waits_for_message", actor.waits_for_message},

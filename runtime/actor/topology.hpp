@@ -29,6 +29,7 @@ struct ActorStatus {
   std::int64_t num_handled = 0;  ///< messages taken up, ever
   std::string current_call;      ///< message in its handler now; empty when idle
   double current_call_age_ms = 0;
+  double busy_ms = 0;                 ///< spent in handlers, ever, the current call included; continuations are not
   std::int64_t num_pending_asks = 0;  ///< of this actor to others
   std::string waits_for;              ///< target of the oldest of them: "teacher/0"
   std::string waits_for_message;      ///< "Score"

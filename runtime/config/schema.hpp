@@ -49,6 +49,7 @@ struct RetrieverConfig {
   std::string corpus{};       ///< JSONL {id, contents}; "" = the environment's own corpus
   std::string index{};        ///< index file to open instead; "" = build in memory
   std::int32_t topk = 3;      ///< documents per query; 1..100
+  std::int32_t delay_ms = 0;  ///< added to every answer, to see a run with a slow retriever; >= 0
 
   friend bool operator==(const RetrieverConfig&, const RetrieverConfig&) = default;
 };
@@ -192,7 +193,7 @@ struct OpdConfig {
 
 /// [optimizer] AdamW of the student (and of `memopd sft`).
 struct OptimizerConfig {
-  double lr = 1e-6;                   ///< > 0
+  double lr = 1e-6;                   ///< >= 0; 0 = a canary: nothing may change
   double beta1 = 0.9;                 ///< [0, 1)
   double beta2 = 0.999;               ///< [0, 1)
   double eps = 1e-8;                  ///< > 0
@@ -288,7 +289,7 @@ struct AlarmsConfig {
       3;                             ///< updates skipped in a row for non-finite gradients before the run ends; >= 1
   std::int32_t max_empty_steps = 3;  ///< steps in a row without a trained trajectory before the run ends; >= 1
   double max_gap_growth = 10.0;      ///< rollout gap over its median of the first 5 steps, lag 0; > 1
-  double min_entropy = 0.01;         ///< nats per token of the policy; >= 0; 0 = off
+  double min_entropy = 0.002;        ///< nats per token of the policy; >= 0; 0 = off
   double max_entropy_growth = 3.0;   ///< entropy over its median of the first 5 steps; > 1
   double max_repeat_frac = 0.3;      ///< response tokens that continue a run of one repeated id; (0, 1]
   double max_grad_norm = 100.0;      ///< before clipping; > 0

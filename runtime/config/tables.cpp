@@ -138,6 +138,7 @@ Table retriever_table() {
   t("corpus", &RetrieverConfig::corpus, any(), "JSONL {id, contents}; \"\" = the environment's own");
   t("index", &RetrieverConfig::index, any(), "index file to open instead; \"\" = build in memory");
   t("topk", &RetrieverConfig::topk, between(1, 100), "documents per query");
+  t("delay_ms", &RetrieverConfig::delay_ms, at_least(0), "added to every answer, to see a run with a slow retriever");
   return t.take();
 }
 
@@ -303,7 +304,7 @@ Table sft_table() {
 
 Table optimizer_table() {
   TableOf<OptimizerConfig> t("optimizer", "AdamW of the student (and of `memopd sft`)");
-  t("lr", &OptimizerConfig::lr, above(0), "learning rate");
+  t("lr", &OptimizerConfig::lr, at_least(0), "learning rate; 0 = a canary: nothing may change");
   t("beta1", &OptimizerConfig::beta1, from_to_below(0, 1), "decay of the first moment");
   t("beta2", &OptimizerConfig::beta2, from_to_below(0, 1), "decay of the second moment");
   t("eps", &OptimizerConfig::eps, above(0), "added to the root of the second moment");

@@ -105,6 +105,19 @@ std::string scalars_event(std::int64_t step, double time_s, const std::map<std::
   return event;
 }
 
+std::string restart_event(std::int64_t step, double time_s) {
+  constexpr std::uint64_t kStart = 1;
+  std::string session_log;
+  append_key(session_log, 1, WireType::varint);
+  append_varint(session_log, kStart);
+  std::string event;
+  append_double(event, 1, time_s);
+  append_key(event, 2, WireType::varint);
+  append_varint(event, static_cast<std::uint64_t>(step));
+  append_bytes(event, 7, session_log);
+  return event;
+}
+
 Expected<EventFileWriter> EventFileWriter::create(const std::filesystem::path& folder, double start_time_s) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -121,6 +134,10 @@ Expected<EventFileWriter> EventFileWriter::create(const std::filesystem::path& f
 
 Expected<void> EventFileWriter::write(std::int64_t step, double time_s, const std::map<std::string, double>& metrics) {
   return append(scalars_event(step, time_s, metrics));
+}
+
+Expected<void> EventFileWriter::write_restart(std::int64_t step, double time_s) {
+  return append(restart_event(step, time_s));
 }
 
 Expected<void> EventFileWriter::append(const std::string& event) {

@@ -1,7 +1,8 @@
 // TensorBoard event files without TensorBoard: TFRecord frames around two small protobuf messages.
 //
 // Frame    length (u64), masked CRC-32C of the length (u32), bytes, masked CRC-32C of the bytes (u32); little endian.
-// Event    wall_time 1: double, step 2: int64, file_version 3: string, summary 5: message.
+// Event    wall_time 1: double, step 2: int64, file_version 3: string, summary 5: message, session_log 7: message.
+// SessionLog  status 1: enum, START = 1: readers drop what they have of this step and later ones.
 // Summary  value 1 (repeated): tag 1: string, simple_value 2: float.
 #pragma once
 
@@ -35,6 +36,9 @@ namespace memopd {
 /// Serialised Event with one scalar per metric, in name order.
 [[nodiscard]] std::string scalars_event(std::int64_t step, double time_s, const std::map<std::string, double>& metrics);
 
+/// Serialised Event that says that the run starts again at `step`.
+[[nodiscard]] std::string restart_event(std::int64_t step, double time_s);
+
 /// Appends scalars to one event file. Not thread-safe.
 class EventFileWriter {
  public:
@@ -45,6 +49,9 @@ class EventFileWriter {
   /// Writes and flushes one Event.
   /// @error io_error
   Expected<void> write(std::int64_t step, double time_s, const std::map<std::string, double>& metrics);
+
+  /// @error io_error
+  Expected<void> write_restart(std::int64_t step, double time_s);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

@@ -56,7 +56,8 @@ MetricsWriter::MetricsWriter(std::unique_ptr<State> state) : state_(std::move(st
 MetricsWriter::~MetricsWriter() = default;
 
 Expected<std::unique_ptr<MetricsWriter>> MetricsWriter::create(const std::filesystem::path& run_folder,
-                                                               double start_time_s) {
+                                                               double start_time_s,
+                                                               std::optional<std::int64_t> resumed_at) {
   std::error_code error;
   std::filesystem::create_directories(run_folder, error);
   const auto path = run_folder / "metrics.jsonl";
@@ -67,6 +68,9 @@ Expected<std::unique_ptr<MetricsWriter>> MetricsWriter::create(const std::filesy
   auto events = EventFileWriter::create(run_folder / "tensorboard", start_time_s);
   if (!events) {
     return unexpected(events.error());
+  }
+  if (resumed_at) {
+    MEMOPD_RETURN_IF_ERROR(events->write_restart(*resumed_at, start_time_s));
   }
   return std::unique_ptr<MetricsWriter>(
       new MetricsWriter(std::unique_ptr<State>(new State{path, std::move(file), std::move(*events), {}, 0})));

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/expected.hpp"
@@ -21,9 +22,11 @@ class MetricsWriter {
  public:
   /// Opens `run_folder`/metrics.jsonl for appending and a new event file in `run_folder`/tensorboard.
   /// @param start_time_s  names the event file
+  /// @param resumed_at    first step that the run says again: TensorBoard drops what earlier files say of it and later
   /// @error io_error  names the file
-  [[nodiscard]] static Expected<std::unique_ptr<MetricsWriter>> create(const std::filesystem::path& run_folder,
-                                                                       double start_time_s = unix_time_s());
+  [[nodiscard]] static Expected<std::unique_ptr<MetricsWriter>> create(
+      const std::filesystem::path& run_folder, double start_time_s = unix_time_s(),
+      std::optional<std::int64_t> resumed_at = std::nullopt);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,7 +124,9 @@ Expected<RunDirectory> RunDirectory::create(const fs::path& root, const std::str
   fs::create_directories(root, error);
   if (!error && !fs::create_directory(path, error) && !error && !fs::is_empty(path, error)) {
     return unexpected(ErrorCode::already_exists,
-                      fmt::format("run folder {} exists: choose another run.name, or move it away", path.string()));
+                      fmt::format("run folder {} exists: choose another run.name, move it away, or go on with it by "
+                                  "--resume {}",
+                                  path.string(), path.string()));
   }
   for (const char* folder : {"logs", "checkpoints", "trajectories", "tensorboard", "ledger"}) {
     if (!error) {
@@ -144,8 +147,18 @@ Expected<RunDirectory> RunDirectory::open(const fs::path& folder) {
   return RunDirectory(folder);
 }
 
-fs::path RunDirectory::checkpoint(std::int64_t step) const {
-  return path_ / "checkpoints" / fmt::format("step-{}", step);
+Expected<std::shared_ptr<void>> RunDirectory::lock() const {
+  const fs::path path = path_ / "run.lock";
+  auto file = std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (file->number() < 0) {
+    return io_failure(path, std::strerror(errno));
+  }
+  if (::flock(file->number(), LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK
+               ? unexpected(ErrorCode::refused, fmt::format("run {}: another process is running it", path_.string()))
+               : io_failure(path, std::strerror(errno));
+  }
+  return std::shared_ptr<void>(std::move(file));
 }
 
 Expected<void> RunDirectory::write_manifest(const Manifest& manifest) const {

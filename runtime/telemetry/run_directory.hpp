@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +74,13 @@ class RunDirectory {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path ledger() const { return path_ / "ledger"; }
   [[nodiscard]] std::filesystem::path trajectories() const { return path_ / "trajectories"; }
-  [[nodiscard]] std::filesystem::path checkpoint(std::int64_t step) const;
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+  /// Held by whoever writes into the run; gone when the process ends, however it ends.
+  /// @return a lock that lives as long as the pointer
+  /// @error refused  another process holds it
+  /// @error io_error
+  [[nodiscard]] Expected<std::shared_ptr<void>> lock() const;
 
   Expected<void> write_manifest(const Manifest& manifest) const;
   Expected<void> write_config(std::string_view toml) const;

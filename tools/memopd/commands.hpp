@@ -14,6 +14,7 @@ void add_eval_commands(CLI::App& app, const ChooseCommand& choose);       ///< e
 void add_retrieve_commands(CLI::App& app, const ChooseCommand& choose);   ///< retrieve serve|query
 void add_tokenizer_commands(CLI::App& app, const ChooseCommand& choose);  ///< tokenizer encode|decode|train
 void add_data_commands(CLI::App& app, const ChooseCommand& choose);       ///< data atlas
-void add_bench_commands(CLI::App& app, const ChooseCommand& choose);      ///< bench alignpack
+void add_bench_commands(CLI::App& app, const ChooseCommand& choose);      ///< bench alignpack|layouts
+void add_layouts_command(CLI::App& bench, const ChooseCommand& choose);   ///< of bench
 
 }  // namespace memopd

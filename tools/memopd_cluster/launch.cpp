@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "actors/checkpoint_keeper.hpp"
 #include "actors/roles.hpp"
 #include "runtime/actor/topology.hpp"
 #include "runtime/config/load.hpp"
@@ -101,7 +102,44 @@ void print_table(const Config& config, const RunDirectory& directory) {
   std::fflush(stdout);
 }
 
-Expected<RunDirectory> prepare_directory(const Config& config, const LaunchArguments& arguments) {
+/// What a launch writes into, and what it goes on from.
+struct RunPlace {
+  RunDirectory directory;
+  std::shared_ptr<void> lock;
+  RoleSelection selection;
+};
+
+Expected<RunPlace> with_lock(const Config& config, RunDirectory directory) {
+  auto lock = directory.lock();
+  if (!lock) {
+    return unexpected(lock.error());
+  }
+  RoleSelection selection = launch_roles(config, directory.path().string());
+  return RunPlace{std::move(directory), *std::move(lock), std::move(selection)};
+}
+
+Expected<RunPlace> resume_directory(const Config& config, const LaunchArguments& arguments) {
+  auto directory = RunDirectory::open(arguments.resume);
+  if (!directory) {
+    return unexpected(directory.error());
+  }
+  auto place = with_lock(config, *std::move(directory));
+  if (!place) {
+    return place;
+  }
+  MEMOPD_RETURN_IF_ERROR(place->directory.write_config(dump_config(config)));
+  RoleSelection& selection = place->selection;
+  selection.is_resumed = true;
+  if (const auto steps = complete_checkpoints(place->directory.checkpoints()); !steps.empty()) {
+    selection.checkpoint = (place->directory.checkpoints() / ("step-" + std::to_string(steps.back()))).string();
+  }
+  if (const auto summary = load_summary(place->directory.path() / "summary.json")) {
+    selection.interrupted_at = static_cast<std::int32_t>(summary->steps);
+  }
+  return place;
+}
+
+Expected<RunPlace> new_directory(const Config& config, const LaunchArguments& arguments) {
   auto manifest = make_manifest(config.run.name, arguments.command_line, config.run.seed,
                                 {arguments.config_path, config.student.model, config.teacher.model,
                                  config.env.front().tasks, config.retriever.corpus, config.retriever.index});
@@ -114,30 +152,31 @@ Expected<RunDirectory> prepare_directory(const Config& config, const LaunchArgum
   }
   MEMOPD_RETURN_IF_ERROR(directory->write_config(dump_config(config)));
   MEMOPD_RETURN_IF_ERROR(directory->write_manifest(*manifest));
-  return directory;
+  return with_lock(config, *std::move(directory));
 }
 
 int run(const Config& config, const LaunchArguments& arguments) {
   const sigset_t signals = block_signals();
-  auto directory = prepare_directory(config, arguments);
-  if (!directory) {
-    return report_error(directory.error().message, kExitUsage);
+  auto place = arguments.resume.empty() ? new_directory(config, arguments) : resume_directory(config, arguments);
+  if (!place) {
+    return report_error(place.error().message, kExitUsage);
   }
+  const RunDirectory& directory = place->directory;
   watch_signals(signals);
   Console console(config.run.num_steps);
-  auto sink = directory->open_log_sink(console.sink());
+  auto sink = directory.open_log_sink(console.sink());
   if (!sink) {
     return report_error(sink.error().message, kExitRunFailed);
   }
   set_log_sink(*std::move(sink));
-  console.note("run " + directory->path().string());
+  console.note("run " + directory.path().string());
 
   int code = kExitRunFailed;
   std::string failure;
-  if (auto session = LocalSession::start(config, launch_roles(config, directory->path().string())); !session) {
+  if (auto session = LocalSession::start(config, place->selection); !session) {
     failure = session.error().message;
   } else {
-    auto ended = wait_for_end(**session, *directory);
+    auto ended = wait_for_end(**session, directory);
     failure = ended ? ended->first_failure : ended.error().message;
     code = ended && ended->verdict != "failed" ? kExitOk : kExitRunFailed;
     const ShutdownReport report = (*session)->cluster().shutdown();
@@ -151,20 +190,30 @@ int run(const Config& config, const LaunchArguments& arguments) {
   }
   set_log_sink({});
   if (code == kExitRunFailed) {
-    write_failed_summary(*directory, failure);
+    write_failed_summary(directory, failure);
     return report_error("run failed: " + failure, code);
   }
-  print_table(config, *directory);
+  print_table(config, directory);
   const int signal_number = received_signal;
-  console.note(fmt::format("{}: {}", signal_number != 0 ? "stopped" : "completed",
-                           (directory->path() / "summary.json").string()));
+  const auto summary = load_summary(directory.path() / "summary.json");
+  const bool is_stopped = summary && summary->verdict == Verdict::stopped;
+  console.note(
+      fmt::format("{}: {}", is_stopped ? "stopped" : "completed", (directory.path() / "summary.json").string()));
+  if (is_stopped) {
+    console.note("go on: memopd-cluster launch --resume " + directory.path().string());
+  }
   return signal_number != 0 ? 128 + signal_number : code;
 }
 
 }  // namespace
 
 int launch(const LaunchArguments& arguments) {
-  auto config = load_config(arguments.config_path, arguments.overrides);
+  if (arguments.config_path.empty() && arguments.resume.empty()) {
+    return report_error("launch: a TOML file is needed, or --resume RUN", kExitUsage);
+  }
+  const std::filesystem::path own_config = std::filesystem::path(arguments.resume) / "config.toml";
+  auto config =
+      load_config(arguments.config_path.empty() ? own_config.string() : arguments.config_path, arguments.overrides);
   if (!config) {
     return report_error(config.error().message, kExitUsage);
   }

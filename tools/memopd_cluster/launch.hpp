@@ -10,6 +10,7 @@ struct LaunchArguments {
   std::string config_path;
   std::vector<std::string> overrides;  ///< a.b=value
   bool is_dry_run = false;             ///< print the resolved configuration and stop
+  std::string resume;  ///< folder of a run to go on with; its config.toml is used when there is no other
   std::vector<std::string> command_line;
 };
 

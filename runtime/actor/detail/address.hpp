@@ -78,7 +78,7 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   [[nodiscard]] std::string stop_reason() const;
 
   void begin_call(const MessageType& type, std::chrono::nanoseconds now);
-  void end_call();
+  void end_call(std::chrono::nanoseconds now);
   void begin_ask(std::uint64_t id, const std::string& target, const MessageType& type, std::chrono::nanoseconds now);
   void end_ask(std::uint64_t id);
   [[nodiscard]] TrafficLog& traffic() { return traffic_; }
@@ -102,6 +102,7 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   std::atomic<std::int64_t> num_handled_{0};
   std::atomic<const MessageType*> call_type_{nullptr};
   std::atomic<std::int64_t> call_since_ns_{0};
+  std::atomic<std::int64_t> busy_ns_{0};  // of calls that have ended
 
   mutable std::mutex mutex_;  // guards what follows
   ActorState state_ = ActorState::starting;

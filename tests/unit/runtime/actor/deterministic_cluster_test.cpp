@@ -96,6 +96,16 @@ TEST_CASE("a full mailbox answers overloaded until the actor has caught up", "[a
   CHECK(cluster->ask<Total>(counter, Add{1}, 1s).get()->value == 3);
 }
 
+TEST_CASE("an actor's busy time is the time of its handlers", "[actor]") {
+  const auto cluster = make_deterministic_cluster();
+  const ActorRef clock = cluster->spawn("test_clock", {}, "clock")[0];
+  REQUIRE(cluster->ask<void>(clock, Open{70}, 1h).get());
+  cluster->advance(30ms);
+  REQUIRE(cluster->ask<void>(clock, Open{5}, 1h).get());
+
+  CHECK(cluster->topology().actors[0].busy_ms == 75);
+}
+
 TEST_CASE("a stop overtakes what waits in the mailbox", "[actor]") {
   const auto cluster = make_deterministic_cluster();
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];

@@ -123,7 +123,7 @@ TEST_CASE("a key in the wrong table is sent to the tables that have it", "[confi
 
 TEST_CASE("a key that resembles nothing is answered with what the table has", "[config][error]") {
   CHECK(problem_of("[checkpoint]\nfoobar = 1\n") ==
-        "launch.toml:2:1: unknown key checkpoint.foobar, checkpoint has: every keep");
+        "launch.toml:2:1: unknown key checkpoint.foobar, checkpoint has: every keep best");
 }
 
 TEST_CASE("a wrong type names what was found and what is allowed", "[config][error]") {

@@ -109,6 +109,35 @@ TEST_CASE("sampling that cuts the trained distribution has to be allowed", "[con
         }).empty());
 }
 
+TEST_CASE("settings of async mode and controls are refused where nothing reads them", "[config][pain:T31][error]") {
+  CHECK(problem_of([](Config& c) { c.run.max_policy_lag = 1; }) ==
+        "run.max_policy_lag has no effect: run.mode is \"sync\"");
+  CHECK(problem_of([](Config& c) { c.student.weight_swap = "continue"; }).find("student.weight_swap has no effect") ==
+        0);
+  CHECK(problem_of([](Config& c) {
+          c.run.mode = "async";
+          c.run.is_deterministic = true;
+        }) == "run.deterministic = true contradicts run.mode = \"async\": arrival times decide there");
+  CHECK(problem_of([](Config& c) { c.ppo.estimator = "grpo"; }) ==
+        "sampling.num_samples = 1: ppo.estimator \"grpo\" compares at least 2 samples of a task");
+  CHECK(problem_of([](Config& c) {
+          c.ppo.estimator = "rloo";
+          c.sampling.num_samples = 2;
+          c.ppo.lambda = 0.9;
+        }) == "ppo.lambda has no effect: ppo.estimator \"rloo\" has no critic");
+  CHECK(problem_of([](Config& c) { c.reference.model = "x"; }) ==
+        "reference.model has no effect: ppo.reference_kl_coef is 0");
+  CHECK(problem_of([](Config& c) { c.checkpoint.best = "eval/other/f1"; }).find("checkpoint.best = ") == 0);
+  CHECK(problem_of([](Config& c) {
+          c.eval.every = 0;
+          c.checkpoint.best = "eval/val/f1";
+        }) == "checkpoint.best has no effect: eval.every is 0");
+  CHECK(problem_of([](Config& c) {
+          c.ledger.enabled = false;
+          c.ledger.keep_steps = 5;
+        }) == "ledger.keep_steps has no effect: ledger.enabled is false");
+}
+
 TEST_CASE("a setting that nothing reads is refused", "[config][pain:T31][error]") {
   CHECK(problem_of([](Config& c) { c.opd.beta = 0.3; }) ==
         "opd.beta has no effect: opd.divergence is \"forward_kl\", beta belongs to \"jsd\"");

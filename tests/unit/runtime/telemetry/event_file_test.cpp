@@ -134,6 +134,20 @@ TEST_CASE("an event file opens with its version and holds every scalar by name, 
   CHECK(little_endian<float>(parse_proto(values[1].bytes)[1].bytes, 0) == 0.25F);
 }
 
+TEST_CASE("a resumed run tells readers from which step on earlier files do not count", "[telemetry][CL-3]") {
+  const auto event = parse_proto(restart_event(7, 2.5));
+
+  REQUIRE(event.size() == 3);
+  CHECK(little_endian<double>(event[0].bytes, 0) == 2.5);
+  CHECK(event[1].number == 2);
+  CHECK(little_endian<std::int64_t>(event[1].bytes, 0) == 7);
+  CHECK(event[2].number == 7);  // session_log
+  const auto session = parse_proto(event[2].bytes);
+  REQUIRE(session.size() == 1);
+  CHECK(session[0].number == 1);                                 // status
+  CHECK(little_endian<std::int64_t>(session[0].bytes, 0) == 1);  // START
+}
+
 TEST_CASE("an event file has the bytes that TensorBoard's own writer gives", "[telemetry]") {
   // tests/golden/tensorboard_reference.py
   const std::string golden =

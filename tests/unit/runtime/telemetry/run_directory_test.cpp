@@ -50,7 +50,7 @@ TEST_CASE("a new run has its folders", "[telemetry]") {
   REQUIRE(run);
   CHECK(run->path() == root.path() / "runs" / "first");
   CHECK(names_in(run->path()) == std::set<std::string>{"checkpoints", "ledger", "logs", "tensorboard", "trajectories"});
-  CHECK(run->checkpoint(12) == run->path() / "checkpoints" / "step-12");
+  CHECK(run->checkpoints() == run->path() / "checkpoints");
 }
 
 TEST_CASE("an existing run is refused and untouched", "[telemetry][error]") {
@@ -62,8 +62,9 @@ TEST_CASE("an existing run is refused and untouched", "[telemetry][error]") {
 
   REQUIRE_FALSE(again);
   CHECK(again.error().code == ErrorCode::already_exists);
-  CHECK(again.error().message ==
-        "run folder " + (root.path() / "first").string() + " exists: choose another run.name, or move it away");
+  CHECK(again.error().message == "run folder " + (root.path() / "first").string() +
+                                     " exists: choose another run.name, move it away, or go on with it by --resume " +
+                                     (root.path() / "first").string());
   CHECK(read_file(root.path() / "first" / "summary.json") == "mine");
 }
 
@@ -212,4 +213,20 @@ TEST_CASE("events go to events.jsonl from level info on, to the log of their rol
   CHECK(read_file(run->path() / "logs" / "env-3.log") == "2026-01-01T00:00:00.500Z debug env/3 slow\n");
   CHECK(names_in(run->path() / "logs") == std::set<std::string>{"__-___x.log", "env-3.log", "learner-0.log"});
   CHECK(num_passed_on == 3);
+}
+
+TEST_CASE("a run is held by one process at a time", "[telemetry][error]") {
+  const ScratchFolder root;
+  const auto run = RunDirectory::create(root.path(), "first");
+  REQUIRE(run);
+  auto held = run->lock();
+  REQUIRE(held);
+
+  const auto again = run->lock();
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == ErrorCode::refused);
+  CHECK(again.error().message == "run " + run->path().string() + ": another process is running it");
+
+  held->reset();
+  CHECK(run->lock());
 }
