@@ -211,6 +211,9 @@ int launch(const LaunchArguments& arguments) {
   if (arguments.config_path.empty() && arguments.resume.empty()) {
     return report_error("launch: a TOML file is needed, or --resume RUN", kExitUsage);
   }
+  if (auto run = RunDirectory::open(arguments.resume); !arguments.resume.empty() && !run) {
+    return report_error("--resume " + run.error().message, kExitUsage);
+  }
   const std::filesystem::path own_config = std::filesystem::path(arguments.resume) / "config.toml";
   auto config =
       load_config(arguments.config_path.empty() ? own_config.string() : arguments.config_path, arguments.overrides);
