@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include "runtime/ledger/audit.hpp"
 #include "runtime/ledger/read_ledger.hpp"
 #include "runtime/telemetry/run_directory.hpp"
 #include "tests/support/tiny_run.hpp"
@@ -71,6 +72,11 @@ TEST_CASE("what was dispatched and not trained when an async run stops is counte
   REQUIRE(summary);
   CHECK(summary->counts.trained + summary->counts.dropped == 4);
   CHECK(summary->counts.pending == 8);
+  const auto ledger = read_ledger(scratch.path() / "run/ledger");
+  REQUIRE(ledger);
+  const LedgerAudit audit = audit_ledger(*ledger, {.max_policy_lag = 2});
+  CHECK(audit.violations == std::vector<std::string>{});
+  CHECK(audit.num_trained == summary->counts.trained);
 }
 
 TEST_CASE("an async run goes on from its checkpoint", "[integration][CL-3]") {
