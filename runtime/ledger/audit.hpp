@@ -23,7 +23,7 @@
 namespace memopd {
 
 struct AuditOptions {
-  std::optional<std::int32_t> max_policy_lag;  ///< a trained trajectory beyond it is a violation; none = not checked
+  std::optional<std::int32_t> max_policy_lag{};  ///< a trained trajectory beyond it is a violation; none = not checked
 };
 
 struct LedgerAudit {

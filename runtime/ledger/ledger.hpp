@@ -45,8 +45,8 @@ struct LedgerRecovery {
   std::int64_t num_records = 0;
   std::int64_t torn_bytes = 0;         ///< cut off the end of the last segment
   std::int32_t last_closed_step = -1;  ///< of the surviving weights; -1 = none
-  /// Latest step with a training record in the last lineage; -1 = none. A run that goes on at an earlier or the same step
-  /// calls append_rolled_back first: it will sample these trajectories again.
+  /// Latest step with a training record in the last lineage; -1 = none. A run that goes on calls append_rolled_back
+  /// first, with at least this + 1 as from_step: it samples the open step and its evaluations again.
   std::int32_t newest_step = -1;
 };
 

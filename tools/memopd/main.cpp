@@ -6,7 +6,7 @@
 #include "tools/session/console.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"memopd: cold starts, evaluation, rollouts, retrieval and data of memory agents"};
+  CLI::App app{"memopd: cold starts, evaluation, rollouts, ledgers, retrieval and data of memory agents"};
   app.require_subcommand(1);
   app.footer("Example: memopd eval configs/quickstart.toml --model runs/quickstart/checkpoints/step-90/policy");
 
@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
   memopd::add_tokenizer_commands(app, choose);
   memopd::add_data_commands(app, choose);
   memopd::add_bench_commands(app, choose);
+  memopd::add_ledger_commands(app, choose);
+  memopd::add_checkpoint_commands(app, choose);
 
   try {
     app.parse(argc, argv);
