@@ -32,7 +32,7 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* bench = app.add_subcommand("bench", "Reproducible ratios, both sides in one run");
   bench->require_subcommand(1);
-  //LAYOUTS add_layouts_command(*bench, choose);
+  add_layouts_command(*bench, choose);
   CLI::App* alignpack =
       bench->add_subcommand("alignpack", "Padded, packed and prefix-shared layouts, forward and backward");
   alignpack->add_flag("--json", arguments->is_json, "Print the rows as JSON");

@@ -17,6 +17,7 @@
 #include "runtime/config/validate.hpp"
 #include "tools/memopd/commands.hpp"
 #include "tools/session/console.hpp"
+#include "tools/session/local_session.hpp"
 
 namespace memopd {
 namespace {
