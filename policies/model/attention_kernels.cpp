@@ -266,6 +266,76 @@ MEMOPD_INLINE void softmax_gradient_of(const SoftmaxGradientTask<T>& task) {
   }
 }
 
+/// scores of keys [key, key + N vectors).
+template <class T, class S, int N>
+MEMOPD_INLINE void score_columns(const RowTask<T>& task, std::ptrdiff_t key) {
+  const auto weight = [&](int, std::ptrdiff_t d) { return task.query[d]; };
+  const auto row = [&](std::ptrdiff_t d) { return task.keys + d * task.key_stride + key; };
+  multiply_tile<T, S, 1, N>(0, task.depth, weight, row, {task.scores + key}, false);
+}
+
+/// Columns [column, column + N vectors) of the sum of values, each times its weight.
+template <class T, class S, int N>
+MEMOPD_INLINE void mix_columns(const RowTask<T>& task, std::ptrdiff_t column) {
+  const auto weight = [&](int, std::ptrdiff_t key) { return task.scores[key]; };
+  const auto row = [&](std::ptrdiff_t key) { return task.values + key * task.depth + column; };
+  multiply_tile<T, S, 1, N>(0, task.num_keys, weight, row, {task.out + column}, false);
+}
+
+template <class T, class S>
+MEMOPD_INLINE void score_keys(const RowTask<T>& task) {
+  std::ptrdiff_t key = 0;
+  for (; key + 4 * S::kCount <= task.num_keys; key += 4 * S::kCount) score_columns<T, S, 4>(task, key);
+  for (; key + S::kCount <= task.num_keys; key += S::kCount) score_columns<T, S, 1>(task, key);
+  for (; key < task.num_keys; ++key) {
+    T sum{};
+    for (std::ptrdiff_t d = 0; d < task.depth; ++d) sum += task.query[d] * task.keys[d * task.key_stride + key];
+    task.scores[key] = sum;
+  }
+}
+
+/// Turns scores into exp(score - maximum).
+template <class T, class S>
+MEMOPD_INLINE void exp_of_scores(const RowTask<T>& task) {
+  using Vector = typename S::Vector;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const std::ptrdiff_t padded = (task.num_keys + S::kCount - 1) / S::kCount * S::kCount;
+  std::fill(task.scores + task.num_keys, task.scores + padded, -kInfinity);
+  Vector shifts = Vector{} - kInfinity;
+  for (std::ptrdiff_t key = 0; key < padded; key += S::kCount) {
+    const Vector x = S::at(task.scores + key);
+    shifts = x > shifts ? x : shifts;
+  }
+  T shift = -kInfinity;
+  for (std::ptrdiff_t lane = 0; lane < S::kCount; ++lane) shift = shifts[lane] > shift ? shifts[lane] : shift;
+  for (std::ptrdiff_t key = 0; key < padded; key += S::kCount) {
+    Vector x = S::at(task.scores + key) - shift;
+    exp_in_place<T, S>(x);
+    S::at(task.scores + key) = x;
+  }
+}
+
+template <class T, class S>
+MEMOPD_INLINE void row_of(const RowTask<T>& task) {
+  score_keys<T, S>(task);
+  exp_of_scores<T, S>(task);
+  T sum{};
+  for (std::ptrdiff_t key = 0; key < task.num_keys; ++key) sum += task.scores[key];
+  std::ptrdiff_t column = 0;
+  for (; column + 4 * S::kCount <= task.depth; column += 4 * S::kCount) mix_columns<T, S, 4>(task, column);
+  for (; column + 3 * S::kCount <= task.depth; column += 3 * S::kCount) mix_columns<T, S, 3>(task, column);
+  for (; column + S::kCount <= task.depth; column += S::kCount) mix_columns<T, S, 1>(task, column);
+  for (; column < task.depth; ++column) {
+    T mixed{};
+    for (std::ptrdiff_t key = 0; key < task.num_keys; ++key) {
+      mixed += task.scores[key] * task.values[key * task.depth + column];
+    }
+    task.out[column] = mixed;
+  }
+  const T factor = T{1} / sum;
+  for (std::ptrdiff_t d = 0; d < task.depth; ++d) task.out[d] *= factor;
+}
+
 #define MEMOPD_ENTRY_POINTS(suffix, bytes, ...)                                               \
   template <class T>                                                                          \
   __VA_ARGS__ void scores_##suffix(const ScoreTask<T>& task) {                                \
@@ -284,8 +354,12 @@ MEMOPD_INLINE void softmax_gradient_of(const SoftmaxGradientTask<T>& task) {
     mix_of<T, Simd<T, bytes>>(task);                                                          \
   }                                                                                           \
   template <class T>                                                                          \
+  __VA_ARGS__ void row_##suffix(const RowTask<T>& task) {                                     \
+    row_of<T, Simd<T, bytes>>(task);                                                          \
+  }                                                                                           \
+  template <class T>                                                                          \
   constexpr AttentionKernels<T> kKernels_##suffix = {scores_##suffix<T>, softmax_##suffix<T>, \
-                                                     softmax_gradient_##suffix<T>, mix_##suffix<T>};
+                                                     softmax_gradient_##suffix<T>, mix_##suffix<T>, row_##suffix<T>};
 
 MEMOPD_ENTRY_POINTS(portable, 16, [[gnu::noinline]])
 #if defined(__x86_64__)

@@ -75,12 +75,27 @@ struct SoftmaxGradientTask {
   std::ptrdiff_t num_lanes;
 };
 
+/// softmax(query keys) values for one query, as when a sequence is decoded: the same operations in the same order as
+/// scores, softmax and mix for one row, so that a row has the same bits when it is decoded as when its prompt is read.
+template <class T>
+struct RowTask {
+  const T* query;  ///< [Dh], times the scale
+  const T* keys;   ///< [Dh, key_stride]: column j is key j, so that neighbours in memory are independent sums
+  std::ptrdiff_t key_stride;
+  const T* values;  ///< [num_keys, Dh]
+  std::ptrdiff_t num_keys;
+  std::ptrdiff_t depth;  ///< Dh, any
+  T* scores;             ///< scratch, [num_keys] rounded up to a multiple of kLanes
+  T* out;                ///< [Dh]
+};
+
 template <class T>
 struct AttentionKernels {
   void (*scores)(const ScoreTask<T>&);
   void (*softmax)(const SoftmaxTask<T>&);
   void (*softmax_gradient)(const SoftmaxGradientTask<T>&);
   void (*mix)(const MixTask<T>&);
+  void (*row)(const RowTask<T>&);
 };
 
 /// The kernels for this processor (AVX2 with FMA where it has them), or the portable ones.

@@ -1,7 +1,9 @@
 #include "policies/model/critic.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -12,6 +14,7 @@
 #include "policies/model/checkpoint.hpp"
 #include "policies/model/host_tensors.hpp"
 #include "policies/model/packed_tensors.hpp"
+#include "policies/model/row_products.hpp"
 #include "policies/model/safetensors.hpp"
 #include "policies/model/weights.hpp"
 #include "runtime/base/random.hpp"
@@ -66,8 +69,20 @@ Expected<Critic> Critic::create(const CriticOptions& options, at::ScalarType dty
 at::Tensor Critic::values(const PackedTensors& pack, const at::Tensor& student_rows) const {
   const at::Tensor features_RD =
       trunk_ ? trunk_->hidden(pack).index_select(0, pack.response_index) : student_rows.detach();
-  const at::Tensor active_RD = at::addmm(hidden_bias_, features_RD, hidden_weight_.t()).tanh();
-  return at::addmm(output_bias_, active_RD, output_weight_.t()).squeeze(1);
+  if (!is_row_exact_) {
+    const at::Tensor active_RD = at::addmm(hidden_bias_, features_RD, hidden_weight_.t()).tanh();
+    return at::addmm(output_bias_, active_RD, output_weight_.t()).squeeze(1);
+  }
+  // Whole tiles: the tensor library takes tanh in vectors and what is left over one by one, by another formula.
+  const std::int64_t num_rows = features_RD.size(0);
+  const at::Tensor padded = at::constant_pad_nd(features_RD, {0, 0, 0, (kTileRows - num_rows % kTileRows) % kTileRows});
+  const at::Tensor active = at::add(multiply_rows(padded, hidden_weight_, true), hidden_bias_).tanh();
+  return at::add(multiply_rows(active, output_weight_, true), output_bias_).squeeze(1).narrow(0, 0, num_rows);
+}
+
+void Critic::set_row_exact(bool is_row_exact) {
+  is_row_exact_ = is_row_exact;
+  if (trunk_) trunk_->set_row_exact(is_row_exact);
 }
 
 Expected<void> Critic::save(const std::filesystem::path& folder) const {

@@ -37,6 +37,9 @@ class Critic {
   /// @param student_rows  [R, D] the student's hidden states at response_index; read (detached) by trunk "shared" only
   [[nodiscard]] at::Tensor values(const PackedTensors& pack, const at::Tensor& student_rows) const;
 
+  /// As Transformer::set_row_exact, for the values of trunk and MLP.
+  void set_row_exact(bool is_row_exact);
+
   /// Leaf tensors in a fixed order: the decoder's (trunk "own"), then the MLP's. Gradients are recorded.
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return parameters_; }
   [[nodiscard]] bool has_own_trunk() const { return trunk_.has_value(); }
@@ -50,6 +53,7 @@ class Critic {
   Critic() = default;
 
   std::optional<Transformer> trunk_;
+  bool is_row_exact_ = false;
   std::size_t num_trunk_parameters_ = 0;
   std::vector<NamedTensor> parameters_;
   at::Tensor hidden_weight_;  ///< [D, D]

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "policies/model/row_kernels.hpp"
+#include "policies/model/row_products.hpp"
 
 namespace memopd {
 
@@ -71,15 +72,23 @@ void rotate(at::Tensor& qkv_TQ, const at::Tensor& rope, std::int64_t num_turned,
   });
 }
 
+at::Tensor project(const at::Tensor& x_TD, const at::Tensor& weight_QD, const std::optional<at::Tensor>& bias_Q,
+                   bool is_row_exact) {
+  if (bias_Q && !is_row_exact) return at::addmm(*bias_Q, x_TD, weight_QD.t());
+  at::Tensor rows_TQ = at::empty({x_TD.size(0), weight_QD.size(0)}, x_TD.options());
+  multiply_rows_out(rows_TQ, x_TD, weight_QD, is_row_exact);
+  return bias_Q ? rows_TQ.add_(*bias_Q) : rows_TQ;
+}
+
 struct QkvFunction : Function<QkvFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x_TD, const at::Tensor& norm_D,
                                const at::Tensor& weight_QD, const std::optional<at::Tensor>& bias_Q,
-                               const at::Tensor& rope, double eps, std::int64_t num_heads, std::int64_t num_kv_heads) {
+                               const at::Tensor& rope, double eps, std::int64_t num_heads, std::int64_t num_kv_heads,
+                               bool is_row_exact) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     const std::int64_t head_dim = rope.size(1);
     const Normed normed = norm_forward(x_TD, norm_D, eps);
-    at::Tensor qkv_TQ =
-        bias_Q ? at::addmm(*bias_Q, normed.rows_TD, weight_QD.t()) : at::mm(normed.rows_TD, weight_QD.t());
+    at::Tensor qkv_TQ = project(normed.rows_TD, weight_QD, bias_Q, is_row_exact);
     rotate(qkv_TQ, rope, num_heads + num_kv_heads, head_dim, 1);
     ctx->save_for_backward({x_TD, norm_D, weight_QD, rope, normed.rows_TD, normed.inverse_rms_T});
     ctx->saved_data["has_bias"] = bias_Q.has_value();
@@ -107,23 +116,24 @@ struct QkvFunction : Function<QkvFunction> {
     const at::Tensor dbias_Q = ctx->saved_data["has_bias"].toBool() ? dqkv_TQ.sum(0) : at::Tensor();
     at::Tensor dx_TD = at::zeros_like(x_TD);
     const at::Tensor dnorm_D = norm_backward(dnormed_TD, x_TD, norm_D, inverse_rms_T, dx_TD);
-    return {dx_TD, dnorm_D, dweight_QD, dbias_Q, {}, {}, {}, {}};
+    return {dx_TD, dnorm_D, dweight_QD, dbias_Q, {}, {}, {}, {}, {}};
   }
 };
 
 struct MlpFunction : Function<MlpFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_TD, const at::Tensor& norm_D,
-                            const at::Tensor& gate_up_GD, const at::Tensor& down_DF, double eps) {
+                            const at::Tensor& gate_up_GD, const at::Tensor& down_DF, double eps, bool is_row_exact) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     const Normed normed = norm_forward(x_TD, norm_D, eps);
-    const at::Tensor gate_up_TG = at::mm(normed.rows_TD, gate_up_GD.t());
+    const at::Tensor gate_up_TG = project(normed.rows_TD, gate_up_GD, std::nullopt, is_row_exact);
     const at::Tensor active_TF = at::empty({x_TD.size(0), down_DF.size(1)}, x_TD.options());
     with_type(x_TD, [&]<class T>(T*) {
       swiglu_rows<T>(data<T>(gate_up_TG), x_TD.size(0), down_DF.size(1), data<T>(active_TF));
     });
     ctx->save_for_backward(
         {x_TD, norm_D, gate_up_GD, down_DF, normed.rows_TD, normed.inverse_rms_T, gate_up_TG, active_TF});
-    return at::addmm(x_TD, active_TF, down_DF.t());
+    if (!is_row_exact) return at::addmm(x_TD, active_TF, down_DF.t());
+    return project(active_TF, down_DF, std::nullopt, is_row_exact).add_(x_TD);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
@@ -143,7 +153,7 @@ struct MlpFunction : Function<MlpFunction> {
     const at::Tensor dgate_up_GD = at::mm(dgate_up_TG.t(), normed_TD);
     at::Tensor dx_TD = dout_TD.clone();
     const at::Tensor dnorm_D = norm_backward(dnormed_TD, x_TD, norm_D, inverse_rms_T, dx_TD);
-    return {dx_TD, dnorm_D, dgate_up_GD, ddown_DF, {}};
+    return {dx_TD, dnorm_D, dgate_up_GD, ddown_DF, {}, {}};
   }
 };
 
@@ -168,16 +178,17 @@ struct NormFunction : Function<NormFunction> {
 
 std::array<at::Tensor, 3> norm_qkv_rope(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& weight,
                                         const at::Tensor& bias, const at::Tensor& rope, double eps,
-                                        const AttentionShape& shape) {
+                                        const AttentionShape& shape, bool is_row_exact) {
   // Function::apply asks every tensor for its device, so a missing one must not be a tensor.
   const auto given_bias = bias.defined() ? std::optional(bias) : std::nullopt;
-  auto parts = QkvFunction::apply(x, norm_weight, weight, given_bias, rope, eps, shape.num_heads, shape.num_kv_heads);
+  auto parts = QkvFunction::apply(x, norm_weight, weight, given_bias, rope, eps, shape.num_heads, shape.num_kv_heads,
+                                  is_row_exact);
   return {std::move(parts[0]), std::move(parts[1]), std::move(parts[2])};
 }
 
 at::Tensor norm_mlp_residual(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& gate_up_weight,
-                             const at::Tensor& down_weight, double eps) {
-  return MlpFunction::apply(x, norm_weight, gate_up_weight, down_weight, eps);
+                             const at::Tensor& down_weight, double eps, bool is_row_exact) {
+  return MlpFunction::apply(x, norm_weight, gate_up_weight, down_weight, eps, is_row_exact);
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {

@@ -1,6 +1,7 @@
 // The differentiable pieces of a decoder layer, fused so that a layer is four nodes of the autograd graph.
 //
 // Shapes  T rows, D hidden_size, F intermediate_size, H query heads, Hkv key/value heads, Dh head size.
+// is_row_exact  a row's bits do not depend on the other rows (row_products.hpp); gradients are not affected.
 // First derivatives only. Thread-safe: nothing is shared between calls.
 #pragma once
 
@@ -24,11 +25,11 @@ struct AttentionShape {
 /// @return  q [T, H, Dh], k [T, Hkv, Dh], v [T, Hkv, Dh]: views of one buffer, last stride 1
 std::array<at::Tensor, 3> norm_qkv_rope(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& weight,
                                         const at::Tensor& bias, const at::Tensor& rope, double eps,
-                                        const AttentionShape& shape);
+                                        const AttentionShape& shape, bool is_row_exact = false);
 
 /// x + down(silu(gate) * up) of rms_norm(x). @param gate_up_weight [2 F, D], @param down_weight [D, F]; returns [T, D]
 at::Tensor norm_mlp_residual(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& gate_up_weight,
-                             const at::Tensor& down_weight, double eps);
+                             const at::Tensor& down_weight, double eps, bool is_row_exact = false);
 
 /// rms_norm(x) [T, D].
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

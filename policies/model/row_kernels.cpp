@@ -1,11 +1,9 @@
 #include "policies/model/row_kernels.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 
 // One body, two machine codes: the loader picks by the processor. Everything a clone calls is inlined into it.
 #define MEMOPD_CLONES __attribute__((target_clones("default", "avx2")))
@@ -187,36 +185,6 @@ MEMOPD_ROW_KERNELS(double)
 MEMOPD_CLONES double exp_row(const float* x, float shift, float scale, std::int64_t n, float* out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = exponential((x[i] - shift) * scale);
   return sum_over<double>(n, [out](std::int64_t i) { return static_cast<double>(out[i]); });
-}
-
-MEMOPD_CLONES void attend_row(const float* q, const float* keys, std::int64_t key_stride, const float* values,
-                              std::int64_t n, std::int64_t dh, float scale, float* scores, float* out) {
-  std::fill_n(scores, n, 0.0f);
-  for (std::int64_t i = 0; i < dh; ++i) {
-    const float qi = q[i] * scale;
-    const float* key_row = keys + i * key_stride;
-    for (std::int64_t j = 0; j < n; ++j) scores[j] += qi * key_row[j];
-  }
-  float top = -std::numeric_limits<float>::infinity();
-  for (std::int64_t j = 0; j < n; ++j) top = std::max(top, scores[j]);
-  for (std::int64_t j = 0; j < n; ++j) scores[j] = exponential(scores[j] - top);
-  const float mass = sum_over<float>(n, [scores](std::int64_t j) { return scores[j]; });
-  const float inverse = 1.0f / mass;
-  std::fill_n(out, dh, 0.0f);
-  std::int64_t j = 0;
-  for (; j + 4 <= n; j += 4) {
-    const float* v = values + j * dh;
-    const float w0 = scores[j] * inverse;
-    const float w1 = scores[j + 1] * inverse;
-    const float w2 = scores[j + 2] * inverse;
-    const float w3 = scores[j + 3] * inverse;
-    for (std::int64_t i = 0; i < dh; ++i) {
-      out[i] += (w0 * v[i] + w1 * v[dh + i]) + (w2 * v[2 * dh + i] + w3 * v[3 * dh + i]);
-    }
-  }
-  for (; j < n; ++j) {
-    for (std::int64_t i = 0; i < dh; ++i) out[i] += scores[j] * inverse * values[j * dh + i];
-  }
 }
 
 }  // namespace memopd

@@ -38,11 +38,4 @@ void swiglu_rows_backward(const T* dy, const T* gate_up, std::int64_t m, std::in
 /// out[i] = exp(x[i] - shift) * 1, the sum of all in double as the result. -inf gives 0. Relative error below 3e-7.
 double exp_row(const float* x, float shift, float scale, std::int64_t n, float* out);
 
-/// softmax(scale * q K) V for one query over n keys.
-/// @param keys    [Dh, key_stride]: column j is key j, so that neighbours in memory are independent sums
-/// @param values  [n, Dh]
-/// @param scores  [n] scratch
-void attend_row(const float* q, const float* keys, std::int64_t key_stride, const float* values, std::int64_t n,
-                std::int64_t dh, float scale, float* scores, float* out);
-
 }  // namespace memopd

@@ -13,6 +13,7 @@
 #include "policies/model/checkpoint.hpp"
 #include "policies/model/host_tensors.hpp"
 #include "policies/model/packed_tensors.hpp"
+#include "policies/model/state_digest.hpp"
 #include "policies/model/transformer.hpp"
 
 namespace memopd {
@@ -32,8 +33,10 @@ class Scorer::Impl {
         tensors->position_ids.index_select(0, tensors->response_index).lt(model_.config().max_position_embeddings);
     const at::Tensor is_valid_R = at::isfinite(rows_RD).all(1).logical_and(is_in_reach);
     const at::Tensor kept_RD = at::where(is_valid_R.unsqueeze(1), rows_RD, 0.0).to(model_.dtype());
-    TeacherScores scores{
-        .hidden = to_host_tensor("hidden", kept_RD), .row_valid = {}, .head_fingerprint = fingerprint_, .digests = {}};
+    TeacherScores scores{.hidden = to_host_tensor("hidden", kept_RD),
+                         .row_valid = {},
+                         .head_fingerprint = fingerprint_,
+                         .digests = pack_digests(*tensors, pack.invocations)};
     const at::Tensor flags = is_valid_R.to(at::kByte).contiguous();
     scores.row_valid.assign(flags.data_ptr<std::uint8_t>(), flags.data_ptr<std::uint8_t>() + flags.numel());
     return scores;
@@ -66,6 +69,7 @@ Expected<std::unique_ptr<Scorer>> Scorer::load(const std::filesystem::path& fold
   }
   auto model = load_transformer(folder, to_scalar_type(options.dtype));
   if (!model) return unexpected(model.error());
+  model->set_row_exact(options.is_deterministic);
   const std::int32_t vocab_size = model->config().vocab_size;
   const std::int32_t scored_vocab = options.scored_vocab == 0 ? vocab_size : options.scored_vocab;
   if (scored_vocab < 1 || scored_vocab > vocab_size) {

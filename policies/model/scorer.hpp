@@ -19,6 +19,7 @@ namespace memopd {
 struct ScorerOptions {
   DType dtype = DType::float32;   ///< float32 | float64: arithmetic and the rows handed out
   std::int32_t scored_vocab = 0;  ///< ids the fingerprint covers; 0 = the model's vocabulary; at most that
+  bool is_deterministic = false;  ///< RL-7: a row's bits do not depend on the pack around it
 };
 
 /// Thread-safe once loaded: `score` may run on several threads at a time.
@@ -30,7 +31,7 @@ class Scorer {
   ~Scorer();
 
   /// hidden [R, D], row_valid [R]. Row r is invalid when it is not finite or stands at a position beyond the model's
-  /// max_position_embeddings; such rows are zero.
+  /// max_position_embeddings; such rows are zero. digests [I] are of the tensors that were fed (AP-6).
   /// @error invalid_argument  an id outside the vocabulary, or a pack that breaks its invariants
   [[nodiscard]] Expected<TeacherScores> score(const PackedBatch& pack) const;
 

@@ -1,10 +1,8 @@
 #include "policies/model/transformer.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
@@ -15,6 +13,7 @@
 #include "policies/model/decoder_functions.hpp"
 #include "policies/model/packed_attention.hpp"
 #include "policies/model/packed_tensors.hpp"
+#include "policies/model/row_products.hpp"
 #include "runtime/base/check.hpp"
 
 namespace memopd {
@@ -96,6 +95,7 @@ Transformer::Transformer(ModelConfig config, at::ScalarType dtype) : config_(std
 Transformer Transformer::clone() const {
   const at::NoGradGuard no_grad;
   Transformer copy(config_, dtype_);
+  copy.is_row_exact_ = is_row_exact_;
   for (std::size_t i = 0; i < parameters_.size(); ++i) copy.parameters_[i].tensor.copy_(parameters_[i].tensor);
   return copy;
 }
@@ -106,18 +106,21 @@ at::Tensor Transformer::hidden(const PackedTensors& pack) const {
   const at::Tensor rope = rope_rows(pack.position_ids);
   at::Tensor x_TD = at::embedding(embedding_, pack.input_ids);
   for (const DecoderLayer& layer : layers_) {
-    const auto [q, k, v] =
-        norm_qkv_rope(x_TD, layer.input_norm, layer.qkv_weight, layer.qkv_bias, rope, config_.rms_norm_eps, shape);
+    const auto [q, k, v] = norm_qkv_rope(x_TD, layer.input_norm, layer.qkv_weight, layer.qkv_bias, rope,
+                                         config_.rms_norm_eps, shape, is_row_exact_);
     const at::Tensor attended = packed_attention(q, k, v, pack, scale).view({x_TD.size(0), -1});
-    x_TD = at::addmm(x_TD, attended, layer.o_weight.t());
-    x_TD = norm_mlp_residual(x_TD, layer.post_norm, layer.gate_up_weight, layer.down_weight, config_.rms_norm_eps);
+    x_TD = add_product(x_TD, attended, layer.o_weight, is_row_exact_);
+    x_TD = norm_mlp_residual(x_TD, layer.post_norm, layer.gate_up_weight, layer.down_weight, config_.rms_norm_eps,
+                             is_row_exact_);
   }
   return rms_norm(x_TD, final_norm_, config_.rms_norm_eps);
 }
 
 const at::Tensor& Transformer::head_weight() const { return head_.defined() ? head_ : embedding_; }
 
-at::Tensor Transformer::logits(const at::Tensor& hidden_rows) const { return at::mm(hidden_rows, head_weight().t()); }
+at::Tensor Transformer::logits(const at::Tensor& hidden_rows) const {
+  return multiply_rows(hidden_rows, head_weight(), is_row_exact_);
+}
 
 void Transformer::set_requires_grad(bool is_required) {
   for (NamedTensor& parameter : parameters_) parameter.tensor.set_requires_grad(is_required);

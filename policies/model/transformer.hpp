@@ -46,7 +46,12 @@ class Transformer {
   Transformer(const Transformer&) = delete;
   Transformer& operator=(const Transformer&) = delete;
 
-  [[nodiscard]] Transformer clone() const;  ///< same values, own storage, no gradient history
+  [[nodiscard]] Transformer clone() const;  ///< same values and setting, own storage, no gradient history
+
+  /// RL-7: from now on a row of `hidden` and of `logits` has the same bits whatever else is in the pack, on every call
+  /// with the same number of operation threads. Off after construction; gradients are computed as ever.
+  void set_row_exact(bool is_row_exact) { is_row_exact_ = is_row_exact; }
+  [[nodiscard]] bool is_row_exact() const { return is_row_exact_; }
 
   /// [T, D]. `pack` is valid (align_pack's, or checked by validate) and its ids lie in the vocabulary.
   [[nodiscard]] at::Tensor hidden(const PackedTensors& pack) const;
@@ -76,6 +81,7 @@ class Transformer {
  private:
   ModelConfig config_;
   at::ScalarType dtype_;
+  bool is_row_exact_ = false;
   at::Tensor embedding_;   ///< [V, D]
   at::Tensor final_norm_;  ///< [D]
   at::Tensor head_;        ///< [V, D]; undefined when tied

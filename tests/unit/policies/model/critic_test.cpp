@@ -1,6 +1,7 @@
 #include "policies/model/critic.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -85,6 +86,37 @@ TEST_CASE("a saved critic loads with identical values", "[critic]") {
 
     REQUIRE(loaded.load(saved.path()));
     CHECK(at::equal(loaded.values(example_pack(), student_rows()), critic.values(example_pack(), student_rows())));
+  }
+}
+
+TEST_CASE("deterministic: a value has equal bits alone and in any pack", "[critic][RL-7][pain:T10]") {
+  const TemporaryFolder folder("critic_deterministic");
+  Transformer student = tiny_model(wide_config());
+  student.set_row_exact(true);
+  REQUIRE(save_transformer(folder.path(), student));
+  const auto trajectories =
+      random_trajectories(3, 6, {.vocab_size = 400, .min_calls = 3, .max_calls = 6, .max_run = 12});
+  for (const std::string trunk : {"shared", "own"}) {
+    auto critic = Critic::create({.trunk = trunk, .model_folder = folder.path(), .feature_size = 96}).value();
+    disturb(critic);
+    critic.set_row_exact(true);
+    const auto values_of = [&](const PackedBatch& pack) {
+      const PackedTensors tensors = to_tensors(pack).value();
+      return critic.values(tensors, student.hidden(tensors).index_select(0, tensors.response_index)).detach();
+    };
+    std::vector<at::Tensor> alone;
+    for (const Invocation* call : invocations_of(trajectories)) {
+      if (!call->response_token_ids.empty()) alone.push_back(values_of(align_pack({&call, 1}, {})->front()));
+    }
+    for (const std::int32_t budget : {64, 4096}) {
+      std::vector<at::Tensor> packed;
+      const auto packs = align_pack(trajectories, {.max_tokens = budget}).value();
+      for (const PackedBatch& pack : packs) {
+        if (!pack.response_index.empty()) packed.push_back(values_of(pack));
+      }
+      CAPTURE(trunk, budget);
+      CHECK(at::equal(at::cat(packed), at::cat(alone)));
+    }
   }
 }
 

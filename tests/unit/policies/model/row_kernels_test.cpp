@@ -122,17 +122,3 @@ TEST_CASE("swiglu_rows keeps NaN and saturates without overflow", "[row_kernels]
   CHECK(std::abs(y[1]) < 1e-30f);
   CHECK(y[2] == 200.0f);
 }
-
-TEST_CASE("attend_row is softmax attention over its keys", "[row_kernels]") {
-  // Two channels, key stride 4 of which 3 keys are used; the fourth is NaN and must not be read.
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> q = {1, 0};
-  const std::vector<float> keys = {0, std::log(2.0f), std::log(5.0f), nan, 9, 9, 9, nan};
-  const std::vector<float> values = {8, 0, 16, 0, 32, 8, nan, nan};
-  std::vector<float> scores(4), out(2);
-
-  attend_row(q.data(), keys.data(), 4, values.data(), 3, 2, 1.0f, scores.data(), out.data());
-
-  CHECK(out[0] == Approx((8 + 2 * 16 + 5 * 32) / 8.0f));  // weights 1/8, 2/8, 5/8
-  CHECK(out[1] == Approx(5.0f));
-}

@@ -39,6 +39,45 @@ TEST_CASE("a scorer hands out the hidden state of every response row", "[scorer]
   CHECK(scorer->head_fingerprint() == scores->head_fingerprint);
 }
 
+TEST_CASE("a scorer's digests are those of the calls it scored, as an engine would feed them", "[scorer][AP-6]") {
+  const TemporaryFolder folder("scorer_digest");
+  REQUIRE(save_transformer(folder.path(), tiny_model()));
+  const auto scorer = Scorer::load(folder.path(), {}).value();
+
+  const auto scores = scorer->score(pack_of(kCalls)).value();
+
+  REQUIRE(scores.digests.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(scores.digests[i] == aligned_digest(kCalls[i]));
+}
+
+TEST_CASE("deterministic: a row has equal bits alone, in any pack, with shared prefixes or without",
+          "[scorer][RL-7][pain:T10]") {
+  const TemporaryFolder folder("scorer_deterministic");
+  REQUIRE(save_transformer(folder.path(), tiny_model(wide_config())));
+  const auto scorer = Scorer::load(folder.path(), {.is_deterministic = true}).value();
+  const auto trajectories =
+      random_trajectories(3, 12, {.vocab_size = 400, .min_calls = 3, .max_calls = 8, .max_run = 12});
+  const auto rows_of = [&](const std::vector<PackedBatch>& packs) {
+    std::vector<std::byte> rows;
+    for (const PackedBatch& pack : packs) {
+      const HostTensor hidden = scorer->score(pack).value().hidden;
+      rows.insert(rows.end(), hidden.bytes.begin(), hidden.bytes.end());
+    }
+    return rows;
+  };
+  std::vector<PackedBatch> alone;
+  for (const Invocation* call : invocations_of(trajectories)) alone.push_back(align_pack({&call, 1}, {})->front());
+  const auto expected = rows_of(alone);
+  REQUIRE(expected.size() > 200 * 96 * sizeof(float));
+
+  for (const std::int32_t budget : {64, 256, 4096}) {
+    for (const bool is_shared : {true, false}) {
+      CAPTURE(budget, is_shared);
+      CHECK(rows_of(align_pack(trajectories, {.max_tokens = budget, .share_prefixes = is_shared}).value()) == expected);
+    }
+  }
+}
+
 TEST_CASE("rows that are not finite are marked and zero", "[scorer]") {
   const TemporaryFolder folder("scorer_nan");
   const Transformer model = tiny_model();

@@ -6,11 +6,12 @@
 
 #include "policies/model/initialization.hpp"
 #include "policies/model/packed_tensors.hpp"
+#include "policies/model/state_digest.hpp"
 #include "policies/model/transformer.hpp"
 #include "runtime/alignpack/align_pack.hpp"
-#include "runtime/base/random.hpp"
 #include "runtime/data/invocation.hpp"
 #include "tests/unit/policies/model/file_bytes.hpp"
+#include "tests/unit/runtime/alignpack/random_trajectories.hpp"
 
 namespace memopd::testing {
 
@@ -29,18 +30,21 @@ inline ModelConfig tiny_config(const std::string& architecture = "qwen2", bool i
           .eos_token_ids = {}};
 }
 
+/// Wide enough that the tensor library's product of a row with a weight does depend on how many rows there are.
+inline ModelConfig wide_config() {
+  ModelConfig config = tiny_config();
+  config.vocab_size = 512;
+  config.hidden_size = 96;
+  config.intermediate_size = 240;
+  config.head_dim = 24;
+  config.max_position_embeddings = 256;
+  return config;
+}
+
 /// Embedding 0.3 and final norm 1.0: logits of a few units that follow the context, neither flat nor an echo.
 inline Transformer tiny_model(const ModelConfig& config = tiny_config(), std::uint64_t seed = 3,
                               at::ScalarType dtype = at::kFloat) {
   return *random_transformer(config, {.seed = seed, .embedding_std = 0.3, .final_norm_weight = 1.0}, dtype);
-}
-
-inline Invocation invocation(std::vector<std::int32_t> prompt, std::vector<std::int32_t> response) {
-  Invocation call;
-  call.trajectory_id = {.split = "train", .step = 0, .task_index = 0, .sample = 0};
-  call.prompt_token_ids = std::move(prompt);
-  call.response_token_ids = std::move(response);
-  return call;
 }
 
 inline PackedBatch pack_of(const std::vector<Invocation>& calls, bool share_prefixes = true) {
@@ -48,6 +52,14 @@ inline PackedBatch pack_of(const std::vector<Invocation>& calls, bool share_pref
   for (const Invocation& call : calls) pointers.push_back(&call);
   const auto packs = align_pack(pointers, {.max_tokens = 4096, .share_prefixes = share_prefixes});
   return packs.value().front();
+}
+
+/// Of the call's own sequence, row by row: what stands beside the cache of an engine that served it.
+inline Digest aligned_digest(const Invocation& call) {
+  const Ints ids = sequence_of(call);
+  StateDigest digest;
+  for (std::size_t i = 0; i + 1 < ids.size(); ++i) digest.append(ids[i], static_cast<std::int32_t>(i));
+  return digest.finish(ids.back());
 }
 
 }  // namespace memopd::testing

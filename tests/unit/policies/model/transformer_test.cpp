@@ -111,6 +111,41 @@ TEST_CASE("gradients agree with finite differences for every kind of parameter",
   }
 }
 
+TEST_CASE("row-exact: logits of a call have equal bits alone and in any pack, while gradients are recorded too",
+          "[transformer][RL-7][pain:T10]") {
+  Transformer model = tiny_model(wide_config());
+  model.set_row_exact(true);
+  const auto logits_of = [&model](const PackedBatch& pack) {
+    const auto tensors = to_tensors(pack).value();
+    return model.logits(model.hidden(tensors).index_select(0, tensors.response_index)).detach();
+  };
+  for (const bool is_recorded : {false, true}) {
+    model.set_requires_grad(is_recorded);
+    const at::Tensor packed = logits_of(pack_of(kCalls)), unshared = logits_of(pack_of(kCalls, false));
+    std::int64_t begin = 0;
+    for (const Invocation& call : kCalls) {
+      const at::Tensor alone = logits_of(pack_of({call}));
+      CHECK(at::equal(packed.narrow(0, begin, alone.size(0)), alone));
+      CHECK(at::equal(unshared.narrow(0, begin, alone.size(0)), alone));
+      begin += alone.size(0);
+    }
+  }
+  CHECK(model.clone().is_row_exact());
+}
+
+TEST_CASE("row-exact gradients are the ordinary ones", "[transformer]") {
+  Transformer model = tiny_model(tiny_config(), 3, at::kDouble);
+  model.set_requires_grad(true);
+  const auto expected = log_prob_gradients(model, pack_of(kCalls));
+  model.set_row_exact(true);
+  const auto found = log_prob_gradients(model, pack_of(kCalls));
+
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO(model.parameters()[i].name);
+    CHECK(largest_difference(found[i], expected[i]) <= 1e-12 * expected[i].norm().item<double>() + 1e-14);
+  }
+}
+
 TEST_CASE("threads share a transformer and get the gradients of one thread", "[transformer]") {
   Transformer model = tiny_model();
   model.set_requires_grad(true);
