@@ -1,19 +1,19 @@
 #include "policies/engine/engine.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <exception>
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "policies/engine/inference_decoder.hpp"
 #include "policies/engine/request_checks.hpp"
 #include "policies/engine/sampler.hpp"
+#include "policies/engine/sequence.hpp"
 #include "policies/model/checkpoint.hpp"
 #include "policies/model/weights.hpp"
-#include "policies/text/stop_matcher.hpp"
 #include "policies/text/tokenizer.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/random.hpp"
@@ -22,29 +22,13 @@ namespace memopd {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Sequence::Clock;
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
 struct Waiting {
   GenerateRequest request;
   Clock::time_point submitted;
-};
-
-/// A request in a slot.
-struct Sequence {
-  Sequence(GenerateRequest generate_request, std::int32_t cache_slot)
-      : request(std::move(generate_request)), slot(cache_slot), matcher(request.stop_strings) {
-    result.request_id = request.request_id;
-  }
-
-  GenerateRequest request;
-  std::int32_t slot;
-  std::int32_t num_cached = 0;  ///< tokens whose keys and values stand in the slot
-  StopMatcher matcher;
-  GenerateResult result;
-  Clock::time_point decoding_since = Clock::now();
-  bool is_finished = false;
 };
 
 Expected<EngineOptions> check_options(const EngineOptions& options, const ModelConfig& config) {
@@ -61,6 +45,8 @@ Expected<EngineOptions> check_options(const EngineOptions& options, const ModelC
     return invalid("max_context_tokens is " + std::to_string(checked.max_context_tokens) +
                    ", allowed 2 to the model's " + std::to_string(config.max_position_embeddings));
   }
+  if (checked.max_weight_generations < 1)
+    return invalid("max_weight_generations is " + std::to_string(checked.max_weight_generations) + ", below 1");
   if (checked.scored_vocab < 1 || checked.scored_vocab > config.vocab_size) {
     return invalid("scored_vocab is " + std::to_string(checked.scored_vocab) + ", allowed 1 to the model's " +
                    std::to_string(config.vocab_size));
@@ -75,9 +61,10 @@ class Engine::Impl {
   Impl(Transformer model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
       : tokenizer_(std::move(tokenizer)),
         options_(options),
-        decoder_(std::move(model),
-                 {options.max_sequences, std::max(options.max_batch_tokens, options.max_context_tokens),
-                  options.max_context_tokens, options.scored_vocab}) {
+        decoder_(model, {options.max_sequences, std::max(options.max_batch_tokens, options.max_context_tokens),
+                         options.max_context_tokens, options.scored_vocab}) {
+    generations_.push_back(std::make_unique<WeightGeneration>(WeightGeneration{.model = std::move(model)}));
+    active_.reserve(static_cast<std::size_t>(options.max_sequences));  // batches point into it
     eos_ids_.insert(config().eos_token_ids.begin(), config().eos_token_ids.end());
     if (tokenizer_ && tokenizer_->eos_id()) eos_ids_.insert(*tokenizer_->eos_id());
   }
@@ -117,6 +104,7 @@ class Engine::Impl {
   std::vector<GenerateResult> step() {
     try {
       admit();
+      prefill();
       decode();
     } catch (const std::exception& failure) {  // the tensor library's, out of memory for one
       log_error("engine", "step_failed", {{"what", failure.what()}, {"num_active", active_.size()}});
@@ -131,78 +119,155 @@ class Engine::Impl {
   [[nodiscard]] bool is_idle() const { return waiting_.empty() && active_.empty() && finished_.empty(); }
 
   Expected<void> load_weights(const WeightSet& weights) {
-    if (!active_.empty()) {
+    if (options_.weight_swap == WeightSwap::refuse && !active_.empty()) {
       return unexpected(ErrorCode::refused, "weights of version " + std::to_string(weights.policy_version) + ": " +
                                                 std::to_string(active_.size()) + " requests are active");
     }
-    MEMOPD_RETURN_IF_ERROR(load_weight_set(decoder_.model(), weights));
-    lineage_ = weights.lineage;
-    policy_version_ = weights.policy_version;
+    std::unique_ptr<WeightGeneration> added;
+    WeightGeneration* place = place_of_new_weights();
+    if (place == nullptr) {
+      added = std::make_unique<WeightGeneration>(WeightGeneration{.model = Transformer(config(), at::kFloat)});
+      added->model.set_row_exact(options_.is_deterministic);
+      place = added.get();
+    }
+    MEMOPD_RETURN_IF_ERROR(load_weight_set(place->model, weights));
+    place->lineage = weights.lineage;
+    place->policy_version = weights.policy_version;
+    if (added) generations_.push_back(std::move(added));
+    const auto moved = std::find_if(generations_.begin(), generations_.end(),
+                                    [place](const auto& generation) { return generation.get() == place; });
+    std::rotate(moved, moved + 1, generations_.end());
+    rebuild_caches_of(place);
+    drop_unused_generations();
     ++counters_.weight_loads;
     return {};
   }
 
-  [[nodiscard]] std::int64_t policy_version() const { return policy_version_; }
-  [[nodiscard]] std::int64_t lineage() const { return lineage_; }
+  [[nodiscard]] std::int64_t policy_version() const { return newest().policy_version; }
+  [[nodiscard]] std::int64_t lineage() const { return newest().lineage; }
   [[nodiscard]] std::uint64_t weight_fingerprint() const {
-    return memopd::weight_fingerprint(to_weight_set(decoder_.model(), lineage_, policy_version_));
+    return memopd::weight_fingerprint(to_weight_set(newest().model, lineage(), policy_version()));
   }
-  [[nodiscard]] const ModelConfig& config() const { return decoder_.model().config(); }
+  [[nodiscard]] const ModelConfig& config() const { return newest().model.config(); }
   [[nodiscard]] EngineCounters counters() const {
     EngineCounters counters = counters_;
     counters.num_active = static_cast<std::int32_t>(active_.size());
+    counters.num_weight_generations = static_cast<std::int32_t>(generations_.size());
     counters.num_waiting = static_cast<std::int32_t>(waiting_.size());
     return counters;
   }
 
  private:
-  /// Moves waiting requests into slots, in order, reads their prompts and samples their first token.
+  using Batch = std::vector<Sequence*>;
+
+  [[nodiscard]] const WeightGeneration& newest() const { return *generations_.back(); }
+  [[nodiscard]] bool is_in_use(const WeightGeneration* weights) const {
+    return std::any_of(active_.begin(), active_.end(),
+                       [weights](const Sequence& s) { return s.weights == weights && !s.is_pending(); });
+  }
+
+  /// The newest generation when no cache was computed by it; null = room for one more; else the oldest, whose caches
+  /// are lost.
+  WeightGeneration* place_of_new_weights() {
+    const std::int32_t limit = options_.weight_swap == WeightSwap::finish ? options_.max_weight_generations : 1;
+    if (!is_in_use(&newest())) return generations_.back().get();
+    if (static_cast<std::int32_t>(generations_.size()) < limit) return nullptr;
+    return generations_.front().get();
+  }
+
+  /// Sequences of `weights`, and those that have no cache yet, go on with `weights` from their tokens.
+  void rebuild_caches_of(const WeightGeneration* weights) {
+    std::int64_t num_rebuilt = 0;
+    for (Sequence& sequence : active_) {
+      if (sequence.weights != weights && !sequence.is_pending()) continue;
+      num_rebuilt += sequence.is_pending() ? 0 : 1;
+      sequence.weights = weights;
+      sequence.num_cached = 0;
+    }
+    counters_.rebuilt_sequences += num_rebuilt;
+    if (num_rebuilt > 0 && options_.weight_swap == WeightSwap::finish && !has_logged_rebuild_) {
+      has_logged_rebuild_ = true;
+      log_warning("engine", "finish_on_newer_weights",
+                  {{"num_sequences", num_rebuilt}, {"max_weight_generations", options_.max_weight_generations}});
+    }
+  }
+
+  void drop_unused_generations() {
+    const WeightGeneration* kept = &newest();
+    std::erase_if(generations_, [this, kept](const auto& generation) {
+      return generation.get() != kept && std::none_of(active_.begin(), active_.end(), [&](const Sequence& sequence) {
+               return sequence.weights == generation.get();
+             });
+    });
+  }
+
+  /// One more sequence of `length` fits into a prefill that has `num_tokens` already.
+  [[nodiscard]] bool fits(std::int64_t num_tokens, std::int64_t length) const {
+    return num_tokens == 0 || num_tokens + length <= options_.max_batch_tokens;
+  }
+
+  /// Moves waiting requests into slots, in order, as far as the next prefill has room.
   void admit() {
-    const std::size_t first_new = active_.size();
-    const Clock::time_point begin = Clock::now();
     std::int64_t num_tokens = 0;
+    for (const Sequence& sequence : active_) num_tokens += sequence.is_pending() ? sequence.num_tokens() : 0;
+    const Clock::time_point now = Clock::now();
     while (!waiting_.empty() && decoder_.cache().has_free_slot()) {
       Waiting& next = waiting_.front();
       const auto length = static_cast<std::int64_t>(next.request.prompt_token_ids.size());
-      if (num_tokens > 0 && num_tokens + length > options_.max_batch_tokens) break;
+      if (!fits(num_tokens, length)) break;
       num_tokens += length;
-      active_.emplace_back(std::move(next.request), decoder_.cache().acquire_slot());
-      active_.back().num_cached = static_cast<std::int32_t>(length);
-      active_.back().result.timings.queue_ms = milliseconds(begin - next.submitted);
+      active_.emplace_back(std::move(next.request), decoder_.cache().acquire_slot(), &newest());
+      active_.back().result.timings.queue_ms = milliseconds(now - next.submitted);
       waiting_.pop_front();
     }
-    if (num_tokens == 0) return;
-    const std::span<Sequence> fresh(active_.begin() + static_cast<std::ptrdiff_t>(first_new), active_.end());
+  }
+
+  /// Reads pending sequences into their slots, in order, and samples the token that follows.
+  void prefill() {
+    Batch batch;
     std::vector<PrefillRow> prompts;
-    for (const Sequence& sequence : fresh) prompts.push_back({sequence.slot, sequence.request.prompt_token_ids});
-    const std::span<const float> logits = decoder_.prefill(prompts);
+    std::int64_t num_tokens = 0;
+    for (Sequence& sequence : active_) {
+      if (!sequence.is_pending()) continue;
+      if (!fits(num_tokens, sequence.num_tokens())) break;
+      num_tokens += sequence.num_tokens();
+      batch.push_back(&sequence);
+      prompts.push_back({sequence.slot, sequence.token_ids});
+    }
+    if (batch.empty()) return;
+    const Clock::time_point begin = Clock::now();
+    const std::span<const float> logits = decoder_.prefill(newest().model, prompts);
     counters_.prefill_tokens += num_tokens;
     const Clock::time_point end = Clock::now();
-    for (Sequence& sequence : fresh) {
-      sequence.result.timings.prefill_ms = milliseconds(end - begin);
-      sequence.decoding_since = end;
+    for (Sequence* sequence : batch) {
+      sequence->num_cached = sequence->num_tokens();
+      sequence->result.timings.prefill_ms += milliseconds(end - begin);
+      if (sequence->num_response() == 0) sequence->decoding_since = end;
     }
-    sample(fresh, logits);
+    sample(batch, logits);
     collect_finished();
   }
 
-  /// One more token for every active sequence.
+  /// One more token for every active sequence that has a cache; one batch for each generation of weights.
   void decode() {
-    if (active_.empty()) return;
-    decode_rows_.clear();
-    for (Sequence& sequence : active_) {
-      decode_rows_.push_back({sequence.slot, sequence.result.response_token_ids.back(), sequence.num_cached});
-      ++sequence.num_cached;
+    for (const auto& generation : generations_) {
+      Batch batch;
+      decode_rows_.clear();
+      for (Sequence& sequence : active_) {
+        if (sequence.weights != generation.get() || sequence.is_pending()) continue;
+        batch.push_back(&sequence);
+        decode_rows_.push_back({sequence.slot, sequence.token_ids.back(), sequence.num_cached++});
+      }
+      if (!batch.empty()) sample(batch, decoder_.decode(generation->model, decode_rows_));
     }
-    sample(active_, decoder_.decode(decode_rows_));
     collect_finished();
   }
 
-  void sample(std::span<Sequence> sequences, std::span<const float> logits) {
+  void sample(const Batch& batch, std::span<const float> logits) {
     const auto width = static_cast<std::size_t>(options_.scored_vocab);
-    for (std::size_t i = 0; i < sequences.size(); ++i) {
-      Sequence& sequence = sequences[i];
-      const auto index = static_cast<std::uint64_t>(sequence.result.response_token_ids.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      Sequence& sequence = *batch[i];
+      const auto index = static_cast<std::uint64_t>(sequence.num_response());
       const double u = philox_uniform(sequence.request.sampling.seed, index);
       const auto token = sample_token(logits.subspan(i * width, width), sequence.request.sampling, u, scratch_);
       if (token) {
@@ -220,23 +285,23 @@ class Engine::Impl {
   void append(Sequence& sequence, const SampledToken& token) {
     const Sampling& sampling = sequence.request.sampling;
     GenerateResult& result = sequence.result;
+    sequence.token_ids.push_back(token.id);
     result.response_token_ids.push_back(token.id);
     result.rollout_log_probs.push_back(token.log_prob);
     if (sampling.temperature > 0 && cuts(sampling)) result.log_kept_mass.push_back(token.log_kept_mass);
-    if (result.policy_versions.empty() || result.policy_versions.back().policy_version != policy_version_) {
-      result.policy_versions.push_back({policy_version_, 0});
+    const std::int64_t version = sequence.weights->policy_version;
+    if (result.policy_versions.empty() || result.policy_versions.back().policy_version != version) {
+      result.policy_versions.push_back({version, 0});
     }
     ++result.policy_versions.back().count;
     ++counters_.generated_tokens;
 
-    const auto num_response = static_cast<std::int32_t>(result.response_token_ids.size());
-    const auto num_prompt = static_cast<std::int32_t>(sequence.request.prompt_token_ids.size());
     if (eos_ids_.contains(token.id)) {
       finish(sequence, FinishReason::eos);
     } else if (tokenizer_ && sequence.matcher.push(tokenizer_->token_bytes(token.id))) {
       finish(sequence, FinishReason::stop);
-    } else if (num_response >= sampling.max_response_tokens ||
-               num_prompt + num_response >= options_.max_context_tokens) {
+    } else if (sequence.num_response() >= sampling.max_response_tokens ||
+               sequence.num_tokens() >= options_.max_context_tokens) {
       finish(sequence, FinishReason::length);
     }
   }
@@ -244,6 +309,7 @@ class Engine::Impl {
   void finish(Sequence& sequence, FinishReason reason) {
     sequence.is_finished = true;
     sequence.result.finish_reason = reason;
+    if (reason != FinishReason::aborted) sequence.result.digest = sequence.digest(decoder_.cache());
     sequence.result.timings.decode_ms = milliseconds(Clock::now() - sequence.decoding_since);
   }
 
@@ -254,11 +320,14 @@ class Engine::Impl {
       finished_.push_back(std::move(sequence.result));
     }
     std::erase_if(active_, [](const Sequence& sequence) { return sequence.is_finished; });
+    drop_unused_generations();
   }
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   EngineOptions options_;
   InferenceDecoder decoder_;
+  std::vector<std::unique_ptr<WeightGeneration>> generations_;  // newest last
+  bool has_logged_rebuild_ = false;
   std::set<std::int32_t> eos_ids_;
   std::deque<Waiting> waiting_;
   std::vector<Sequence> active_;          // in order of admission
@@ -267,8 +336,6 @@ class Engine::Impl {
   std::vector<DecodeRow> decode_rows_;
   SamplerScratch scratch_;
   EngineCounters counters_;
-  std::int64_t lineage_ = 0;
-  std::int64_t policy_version_ = 0;
 };
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -281,6 +348,7 @@ Expected<std::unique_ptr<Engine>> Engine::create(const std::filesystem::path& mo
   if (!model) return unexpected(model.error());
   const auto checked = check_options(options, model->config());
   if (!checked) return unexpected(checked.error());
+  model->set_row_exact(checked->is_deterministic);
   try {
     auto impl = std::make_unique<Impl>(std::move(*model), std::move(tokenizer), *checked);
     return std::unique_ptr<Engine>(new Engine(std::move(impl)));
@@ -293,7 +361,13 @@ Expected<void> Engine::submit(GenerateRequest request) { return impl_->submit(st
 void Engine::abort(std::uint64_t request_id) { impl_->abort(request_id); }
 std::vector<GenerateResult> Engine::step() { return impl_->step(); }
 bool Engine::is_idle() const { return impl_->is_idle(); }
-Expected<void> Engine::load_weights(const WeightSet& weights) { return impl_->load_weights(weights); }
+Expected<void> Engine::load_weights(const WeightSet& weights) {
+  try {
+    return impl_->load_weights(weights);
+  } catch (const std::exception& failure) {  // no memory for one more generation
+    return unexpected(ErrorCode::internal, "engine: " + std::string(failure.what()));
+  }
+}
 std::int64_t Engine::policy_version() const { return impl_->policy_version(); }
 std::int64_t Engine::lineage() const { return impl_->lineage(); }
 std::uint64_t Engine::weight_fingerprint() const { return impl_->weight_fingerprint(); }

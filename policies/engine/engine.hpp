@@ -1,7 +1,11 @@
 // Generation for many requests at a time: continuous batching over preallocated key/value slots.
 //
 // A request's result is a function of (weights, prompt, sampling, stop strings): noise is philox(sampling.seed, token
-// index) and never depends on slot, batch or order. Numbers of a row may differ in the last bits with the batch around it.
+// index) and never depends on slot, batch or order. Numbers of a row may differ in the last bits with the batch around it,
+// unless is_deterministic.
+// RL-7 pure request  with is_deterministic: equal ids and equal bits of log-probs, whatever the neighbours, the slot, the
+//                    engine, and whether tokens were read as a prompt or one by one.
+// A cache is only ever read by the weights that computed it.
 //
 // Sampling, at token t of the response, over the ids [0, scored_vocab) with logits z:
 //   p = softmax(z / temperature); top_k, then top_p, then min_p keep a set S of ids (each over the full p);
@@ -25,11 +29,23 @@ namespace memopd {
 
 class Tokenizer;
 
+/// What new weights do to requests in flight. Waiting requests start on the new ones in any case.
+enum class WeightSwap : std::uint8_t {
+  refuse,   ///< load_weights is refused while a request is active
+  finish,   ///< they finish on the weights they began with, which are kept until then
+  rebuild,  ///< they go on with the new ones: prompt and response so far are read again
+};
+
 struct EngineOptions {
   std::int32_t max_sequences = 64;         ///< slots: sequences decoded at a time; >= 1
   std::int32_t max_batch_tokens = 8192;    ///< prompt tokens prefilled by one step; >= 1; one longer prompt goes alone
   std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 2
   std::int32_t scored_vocab = 0;           ///< ids that may be sampled: [0, scored_vocab); 0 = the model's vocabulary
+  bool is_deterministic = false;           ///< RL-7; costs whole tiles of 64 rows, see README
+  WeightSwap weight_swap = WeightSwap::refuse;
+  /// finish: weights kept in memory, the newest included; >= 1. What would need one more makes the requests of the oldest
+  /// go on with the new ones, as rebuild does: counted, logged once.
+  std::int32_t max_weight_generations = 3;
 };
 
 struct GenerateRequest {
@@ -46,6 +62,7 @@ struct GenerateResult {
   std::vector<float> log_kept_mass;              ///< [A] when top_p, top_k or min_p is on, else empty
   std::vector<VersionRun> policy_versions;       ///< counts sum to A
   FinishReason finish_reason = FinishReason::stop;
+  Digest digest{};  ///< of the tokens beside the cache it was sampled from (AP-6); zero when aborted
   InvocationTimings timings;
 };
 
@@ -57,8 +74,10 @@ struct EngineCounters {
   std::int64_t aborted_requests = 0;     ///< by abort()
   std::int64_t non_finite_requests = 0;  ///< ended `aborted` because their logits held a NaN or no finite value
   std::int64_t weight_loads = 0;
-  std::int32_t num_active = 0;   ///< now, in slots
-  std::int32_t num_waiting = 0;  ///< now
+  std::int64_t rebuilt_sequences = 0;       ///< caches given up for newer weights
+  std::int32_t num_active = 0;              ///< now, in slots
+  std::int32_t num_waiting = 0;             ///< now
+  std::int32_t num_weight_generations = 1;  ///< now, in memory
 };
 
 /// Not thread-safe: one owner. Torch-free; memory for all slots is taken at creation.
@@ -89,12 +108,13 @@ class Engine {
   /// No request waits, runs or has an uncollected result.
   [[nodiscard]] bool is_idle() const;
 
-  /// Swaps the weights between steps. Nothing computed by older weights is kept; waiting requests use the new ones.
-  /// @error refused         a request is active: its cache belongs to the old weights
-  /// @error shape_mismatch  as load_weight_set; the old weights stay
+  /// Swaps the weights between steps, as options.weight_swap says; every later token carries the version it was sampled by.
+  /// @error refused         a request is active, with WeightSwap::refuse
+  /// @error shape_mismatch  as load_weight_set; the old weights stay, nothing is rebuilt
+  /// @error internal        no memory for them; likewise
   Expected<void> load_weights(const WeightSet& weights);
 
-  [[nodiscard]] std::int64_t policy_version() const;       ///< 0 until the first load_weights
+  [[nodiscard]] std::int64_t policy_version() const;       ///< the newest; 0 until the first load_weights
   [[nodiscard]] std::int64_t lineage() const;              ///< 0 until the first load_weights
   [[nodiscard]] std::uint64_t weight_fingerprint() const;  ///< of the weights in use, as weight_fingerprint(WeightSet)
   [[nodiscard]] const ModelConfig& model_config() const;

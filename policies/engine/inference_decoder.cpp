@@ -6,7 +6,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/mm.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -14,9 +13,11 @@
 #include <memory>
 #include <utility>
 
+#include "policies/model/attention_kernels.hpp"
 #include "policies/model/packed_attention.hpp"
 #include "policies/model/packed_tensors.hpp"
 #include "policies/model/row_kernels.hpp"
+#include "policies/model/row_products.hpp"
 
 namespace memopd {
 
@@ -30,6 +31,23 @@ KvCacheShape cache_shape(const ModelConfig& config, const InferenceLimits& limit
 void normalise(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps, const at::Tensor& normed_ND) {
   rms_norm_rows<float>(x_ND.data_ptr<float>(), weight_D.data_ptr<float>(), static_cast<float>(eps), x_ND.size(0),
                        x_ND.size(1), normed_ND.data_ptr<float>(), nullptr);
+}
+
+/// out = rows weight^T, plus the bias when there is one.
+void project(const at::Tensor& out_NQ, const at::Tensor& rows_ND, const at::Tensor& weight_QD, const at::Tensor& bias_Q,
+             bool is_row_exact) {
+  at::Tensor out = out_NQ;
+  if (bias_Q.defined() && !is_row_exact) {
+    at::addmm_out(out, bias_Q, rows_ND, weight_QD.t());
+    return;
+  }
+  multiply_rows_out(out, rows_ND, weight_QD, is_row_exact);
+  if (bias_Q.defined()) out.add_(bias_Q);
+}
+
+std::int64_t scores_stride(const InferenceLimits& limits) {
+  constexpr std::int64_t kLanes = detail::kLanes<float>;
+  return (limits.max_context_tokens + kLanes - 1) / kLanes * kLanes;
 }
 
 /// Every prompt sees itself, causally; blocks as packed attention wants them.
@@ -51,73 +69,87 @@ PackedTensors prompts_only(std::span<const PrefillRow> prompts) {
 
 }  // namespace
 
-InferenceDecoder::InferenceDecoder(Transformer model, const InferenceLimits& limits)
-    : model_(std::move(model)), limits_(limits), cache_(cache_shape(model_.config(), limits)) {
+InferenceDecoder::InferenceDecoder(const Transformer& like, const InferenceLimits& limits)
+    : config_(like.config()), limits_(limits), cache_(cache_shape(config_, limits)) {
   const c10::InferenceMode inference;
-  const ModelConfig& config = model_.config();
   const std::int64_t rows = std::max(limits.max_rows, limits.max_sequences);
-  const std::int64_t attended = std::int64_t{config.num_attention_heads} * config.head_dim;
-  const std::int64_t qkv = attended + 2 * std::int64_t{config.num_key_value_heads} * config.head_dim;
-  const std::int64_t f = config.intermediate_size;
+  const std::int64_t attended = std::int64_t{config_.num_attention_heads} * config_.head_dim;
+  const std::int64_t qkv = attended + 2 * std::int64_t{config_.num_key_value_heads} * config_.head_dim;
+  const std::int64_t f = config_.intermediate_size;
+  const auto floats = [](std::int64_t height, std::int64_t width) { return at::empty({height, width}, at::kFloat); };
   buffers_ = {.ids = at::empty({rows}, at::kLong),
               .positions = at::empty({rows}, at::kLong),
-              .x = at::empty({rows, config.hidden_size}, at::kFloat),
-              .normed = at::empty({rows, config.hidden_size}, at::kFloat),
-              .qkv = at::empty({rows, qkv}, at::kFloat),
-              .attended = at::empty({rows, attended}, at::kFloat),
-              .gate_up = at::empty({rows, 2 * f}, at::kFloat),
-              .active = at::empty({rows, f}, at::kFloat),
-              .rope = at::empty({rows, config.head_dim}, at::kFloat),
-              .logits = at::empty({limits.max_sequences, limits.scored_vocab}, at::kFloat),
-              .scores = at::empty({limits.max_sequences, limits.max_context_tokens}, at::kFloat)};
-  rope_table_ = model_.rope_rows(at::arange(limits.max_context_tokens, at::kLong));
+              .x = floats(rows, config_.hidden_size),
+              .normed = floats(rows, config_.hidden_size),
+              .qkv = floats(rows, qkv),
+              .attended = floats(rows, attended),
+              .gate_up = floats(rows, 2 * f),
+              .active = floats(rows, f),
+              .rope = floats(rows, config_.head_dim),
+              .product = floats(like.is_row_exact() ? rows : 0, config_.hidden_size),
+              .logits = floats(limits.max_sequences, limits.scored_vocab),
+              .scores = floats(limits.max_sequences, scores_stride(limits))};
+  rope_table_ = like.rope_rows(at::arange(limits.max_context_tokens, at::kLong));
+}
+
+CachedToken InferenceDecoder::token_of(std::int64_t row) const {
+  return {static_cast<std::int32_t>(buffers_.ids.const_data_ptr<std::int64_t>()[row]),
+          static_cast<std::int32_t>(buffers_.positions.const_data_ptr<std::int64_t>()[row])};
+}
+
+void InferenceDecoder::add_product(const at::Tensor& x_ND, const at::Tensor& rows_NK, const at::Tensor& weight_DK,
+                                   bool is_row_exact) {
+  if (!is_row_exact) {
+    x_ND.addmm_(rows_NK, weight_DK.t());
+    return;
+  }
+  const at::Tensor product_ND = buffers_.product.narrow(0, 0, x_ND.size(0));
+  multiply_rows_out(product_ND, rows_NK, weight_DK, true);
+  x_ND.add_(product_ND);
 }
 
 template <class Attend>
-std::span<const float> InferenceDecoder::forward(std::int64_t num_rows, const at::Tensor& wanted_rows, Attend attend) {
-  const ModelConfig& config = model_.config();
+std::span<const float> InferenceDecoder::forward(const Transformer& model, std::int64_t num_rows,
+                                                 const at::Tensor& wanted_rows, Attend attend) {
+  const bool is_exact = model.is_row_exact();
   const auto rows = [](const at::Tensor& buffer, std::int64_t count) { return buffer.narrow(0, 0, count); };
   std::int64_t n = num_rows;
   at::Tensor x_ND = rows(buffers_.x, n);
   at::Tensor rope = rows(buffers_.rope, n);
-  at::index_select_out(x_ND, model_.embedding(), 0, rows(buffers_.ids, n));
+  at::index_select_out(x_ND, model.embedding(), 0, rows(buffers_.ids, n));
   at::index_select_out(rope, rope_table_, 0, rows(buffers_.positions, n));
-  for (std::size_t i = 0; i < model_.layers().size(); ++i) {
-    const DecoderLayer& layer = model_.layers()[i];
-    normalise(x_ND, layer.input_norm, config.rms_norm_eps, rows(buffers_.normed, n));
-    at::Tensor qkv_NQ = rows(buffers_.qkv, n);
-    if (layer.qkv_bias.defined()) {
-      at::addmm_out(qkv_NQ, layer.qkv_bias, rows(buffers_.normed, n), layer.qkv_weight.t());
-    } else {
-      at::mm_out(qkv_NQ, rows(buffers_.normed, n), layer.qkv_weight.t());
-    }
+  for (std::size_t i = 0; i < model.layers().size(); ++i) {
+    const DecoderLayer& layer = model.layers()[i];
+    normalise(x_ND, layer.input_norm, config_.rms_norm_eps, rows(buffers_.normed, n));
+    const at::Tensor qkv_NQ = rows(buffers_.qkv, n);
+    project(qkv_NQ, rows(buffers_.normed, n), layer.qkv_weight, layer.qkv_bias, is_exact);
     rotate_rows<float>(qkv_NQ.data_ptr<float>(), qkv_NQ.size(1), rope.data_ptr<float>(), n,
-                       config.num_attention_heads + config.num_key_value_heads, config.head_dim, 1.0f);
+                       config_.num_attention_heads + config_.num_key_value_heads, config_.head_dim, 1.0f);
     at::Tensor attended_NA = rows(buffers_.attended, n);
     attend(static_cast<std::int64_t>(i), qkv_NQ, attended_NA);
-    if (wanted_rows.defined() && i + 1 == model_.layers().size()) {
+    if (wanted_rows.defined() && i + 1 == model.layers().size()) {
       x_ND = x_ND.index_select(0, wanted_rows);
       attended_NA = attended_NA.index_select(0, wanted_rows);
       n = wanted_rows.size(0);
     }
-    x_ND.addmm_(attended_NA, layer.o_weight.t());
-    normalise(x_ND, layer.post_norm, config.rms_norm_eps, rows(buffers_.normed, n));
-    at::Tensor gate_up_NG = rows(buffers_.gate_up, n);
-    at::mm_out(gate_up_NG, rows(buffers_.normed, n), layer.gate_up_weight.t());
+    add_product(x_ND, attended_NA, layer.o_weight, is_exact);
+    normalise(x_ND, layer.post_norm, config_.rms_norm_eps, rows(buffers_.normed, n));
+    const at::Tensor gate_up_NG = rows(buffers_.gate_up, n);
+    multiply_rows_out(gate_up_NG, rows(buffers_.normed, n), layer.gate_up_weight, is_exact);
     const at::Tensor active_NF = rows(buffers_.active, n);
-    swiglu_rows<float>(gate_up_NG.data_ptr<float>(), n, config.intermediate_size, active_NF.data_ptr<float>());
-    x_ND.addmm_(active_NF, layer.down_weight.t());
+    swiglu_rows<float>(gate_up_NG.data_ptr<float>(), n, config_.intermediate_size, active_NF.data_ptr<float>());
+    add_product(x_ND, active_NF, layer.down_weight, is_exact);
   }
-  normalise(x_ND, model_.final_norm(), config.rms_norm_eps, rows(buffers_.normed, n));
-  at::Tensor logits_NV = rows(buffers_.logits, n);
-  at::mm_out(logits_NV, rows(buffers_.normed, n), model_.head_weight().narrow(0, 0, limits_.scored_vocab).t());
+  normalise(x_ND, model.final_norm(), config_.rms_norm_eps, rows(buffers_.normed, n));
+  const at::Tensor logits_NV = rows(buffers_.logits, n);
+  multiply_rows_out(logits_NV, rows(buffers_.normed, n), model.head_weight().narrow(0, 0, limits_.scored_vocab),
+                    is_exact);
   return {logits_NV.data_ptr<float>(), static_cast<std::size_t>(logits_NV.numel())};
 }
 
-std::span<const float> InferenceDecoder::prefill(std::span<const PrefillRow> prompts) {
+std::span<const float> InferenceDecoder::prefill(const Transformer& model, std::span<const PrefillRow> prompts) {
   const c10::InferenceMode inference;
-  const ModelConfig& config = model_.config();
-  const double scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
   const PackedTensors pack = prompts_only(prompts);
   auto* ids = buffers_.ids.data_ptr<std::int64_t>();
   auto* positions = buffers_.positions.data_ptr<std::int64_t>();
@@ -130,17 +162,17 @@ std::span<const float> InferenceDecoder::prefill(std::span<const PrefillRow> pro
     }
     last_rows.data_ptr<std::int64_t>()[p] = row - 1;
   }
-  return forward(row, last_rows, [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
-    const std::int64_t num_heads = config.num_attention_heads;
-    const std::int64_t num_kv_heads = config.num_key_value_heads;
-    const at::Tensor heads = qkv_NQ.view({row, num_heads + 2 * num_kv_heads, config.head_dim});
+  return forward(model, row, last_rows, [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
+    const std::int64_t num_heads = config_.num_attention_heads;
+    const std::int64_t num_kv_heads = config_.num_key_value_heads;
+    const at::Tensor heads = qkv_NQ.view({row, num_heads + 2 * num_kv_heads, config_.head_dim});
     const at::Tensor k = heads.narrow(1, num_heads, num_kv_heads);
     const at::Tensor v = heads.narrow(1, num_heads + num_kv_heads, num_kv_heads);
     std::int64_t from = 0;
     for (const PrefillRow& prompt : prompts) {
       for (std::size_t i = 0; i < prompt.token_ids.size(); ++i, ++from) {
         const std::int64_t offset = from * qkv_NQ.size(1);
-        cache_.store(layer, prompt.slot, static_cast<std::int64_t>(i), k.data_ptr<float>() + offset,
+        cache_.store(layer, prompt.slot, static_cast<std::int64_t>(i), token_of(from), k.data_ptr<float>() + offset,
                      v.data_ptr<float>() + offset);
       }
     }
@@ -150,30 +182,31 @@ std::span<const float> InferenceDecoder::prefill(std::span<const PrefillRow> pro
 
 void InferenceDecoder::attend_decoded(std::int64_t layer, std::span<const DecodeRow> rows, const at::Tensor& qkv_NQ,
                                       const at::Tensor& attended_NA) {
-  const ModelConfig& config = model_.config();
-  const std::int64_t dh = config.head_dim;
-  const std::int64_t num_heads = config.num_attention_heads;
-  const std::int64_t num_kv_heads = config.num_key_value_heads;
+  const std::int64_t dh = config_.head_dim;
+  const std::int64_t num_heads = config_.num_attention_heads;
+  const std::int64_t num_kv_heads = config_.num_key_value_heads;
   const std::int64_t group = num_heads / num_kv_heads;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(dh));
-  const auto* qkv = qkv_NQ.data_ptr<float>();
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dh)));
+  const auto& kernels = detail::attention_kernels<float>(/*portable=*/false);
+  auto* qkv = qkv_NQ.data_ptr<float>();
   auto* attended = attended_NA.data_ptr<float>();
   auto* scores = buffers_.scores.data_ptr<float>();
   at::parallel_for(0, static_cast<std::int64_t>(rows.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n) {
       const DecodeRow& row = rows[static_cast<std::size_t>(n)];
-      const float* q = qkv + n * qkv_NQ.size(1);
-      cache_.store(layer, row.slot, row.position, q + num_heads * dh, q + (num_heads + num_kv_heads) * dh);
+      float* q = qkv + n * qkv_NQ.size(1);
+      cache_.store(layer, row.slot, row.position, token_of(n), q + num_heads * dh, q + (num_heads + num_kv_heads) * dh);
+      std::transform(q, q + num_heads * dh, q, [scale](float x) { return scale * x; });
       for (std::int64_t head = 0; head < num_heads; ++head) {
-        attend_row(q + head * dh, cache_.keys(layer, row.slot, head / group), limits_.max_context_tokens,
-                   cache_.values(layer, row.slot, head / group), row.position + 1, dh, scale,
-                   scores + n * limits_.max_context_tokens, attended + (n * num_heads + head) * dh);
+        kernels.row({q + head * dh, cache_.keys(layer, row.slot, head / group), cache_.key_stride(),
+                     cache_.values(layer, row.slot, head / group), row.position + 1, dh,
+                     scores + n * scores_stride(limits_), attended + (n * num_heads + head) * dh});
       }
     }
   });
 }
 
-std::span<const float> InferenceDecoder::decode(std::span<const DecodeRow> rows) {
+std::span<const float> InferenceDecoder::decode(const Transformer& model, std::span<const DecodeRow> rows) {
   const c10::InferenceMode inference;
   auto* ids = buffers_.ids.data_ptr<std::int64_t>();
   auto* positions = buffers_.positions.data_ptr<std::int64_t>();
@@ -181,7 +214,7 @@ std::span<const float> InferenceDecoder::decode(std::span<const DecodeRow> rows)
     ids[i] = rows[i].token_id;
     positions[i] = rows[i].position;
   }
-  return forward(static_cast<std::int64_t>(rows.size()), {},
+  return forward(model, static_cast<std::int64_t>(rows.size()), {},
                  [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
                    attend_decoded(layer, rows, qkv_NQ, attended_NA);
                  });

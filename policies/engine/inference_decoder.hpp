@@ -35,37 +35,43 @@ struct InferenceLimits {
   std::int32_t scored_vocab = 0;
 };
 
-/// Not thread-safe; uses at::parallel_for.
+/// Runs any model of one shape: a slot belongs to the model that filled it. Not thread-safe; uses at::parallel_for.
+///
+/// With a row-exact model (RL-7) the logits of a row have the same bits alone and among others, in any slot, and whether
+/// its tokens were read as a prompt or one by one.
 class InferenceDecoder {
  public:
-  /// @param model  float32
-  InferenceDecoder(Transformer model, const InferenceLimits& limits);
+  /// @param like  float32; its shape is that of every model given later
+  InferenceDecoder(const Transformer& like, const InferenceLimits& limits);
 
   /// [N, V]: what follows each prompt's last token. At most max_sequences prompts, max_rows tokens.
-  std::span<const float> prefill(std::span<const PrefillRow> prompts);
+  std::span<const float> prefill(const Transformer& model, std::span<const PrefillRow> prompts);
   /// [N, V]: what follows each token. At most max_sequences rows.
-  std::span<const float> decode(std::span<const DecodeRow> rows);
+  std::span<const float> decode(const Transformer& model, std::span<const DecodeRow> rows);
 
   [[nodiscard]] KvCache& cache() { return cache_; }
-  [[nodiscard]] Transformer& model() { return model_; }
-  [[nodiscard]] const Transformer& model() const { return model_; }
 
  private:
   struct Buffers {
     at::Tensor ids, positions;                                   // int64 [rows]
     at::Tensor x, normed, qkv, attended, gate_up, active, rope;  // float32 [rows, ..]
+    at::Tensor product;                                          // [rows, D], row-exact models only
     at::Tensor logits;                                           // [max_sequences, V]
-    at::Tensor scores;                                           // [max_sequences, max_context_tokens]
+    at::Tensor scores;                                           // [max_sequences, max_context_tokens, padded]
   };
 
   /// The rows whose ids and positions stand in the buffers. `attend(layer, qkv, attended)` fills attended [N, H Dh];
   /// after the last layer's attention only `wanted_rows` go on, when defined.
   template <class Attend>
-  std::span<const float> forward(std::int64_t num_rows, const at::Tensor& wanted_rows, Attend attend);
+  std::span<const float> forward(const Transformer& model, std::int64_t num_rows, const at::Tensor& wanted_rows,
+                                 Attend attend);
+  /// x += rows weight^T
+  void add_product(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& weight, bool is_row_exact);
+  [[nodiscard]] CachedToken token_of(std::int64_t row) const;
   void attend_decoded(std::int64_t layer, std::span<const DecodeRow> rows, const at::Tensor& qkv,
                       const at::Tensor& attended);
 
-  Transformer model_;
+  ModelConfig config_;
   InferenceLimits limits_;
   KvCache cache_;
   Buffers buffers_;

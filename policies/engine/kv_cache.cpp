@@ -5,12 +5,23 @@
 
 namespace memopd {
 
-KvCache::KvCache(const KvCacheShape& shape) : shape_(shape) {
-  const auto size = static_cast<std::size_t>(shape.num_layers * shape.num_slots * shape.num_kv_heads * shape.head_dim *
-                                             shape.max_context_tokens);
+namespace {
+
+/// At least `size` floats: an odd number of cache lines.
+std::int64_t odd_lines(std::int64_t size) {
+  constexpr std::int64_t kLine = 16;
+  return ((size + kLine - 1) / kLine | 1) * kLine;
+}
+
+}  // namespace
+
+KvCache::KvCache(const KvCacheShape& shape) : shape_(shape), key_stride_(odd_lines(shape.max_context_tokens)) {
+  const std::int64_t num_rows = shape.num_layers * shape.num_slots * shape.num_kv_heads * shape.head_dim;
   // Not cleared: a slot is read only where it was written, and untouched pages cost nothing.
-  keys_ = std::make_unique_for_overwrite<float[]>(size);
-  values_ = std::make_unique_for_overwrite<float[]>(size);
+  keys_ = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(num_rows * key_stride_));
+  values_ = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(num_rows * shape.max_context_tokens));
+  tokens_ = std::make_unique_for_overwrite<CachedToken[]>(
+      static_cast<std::size_t>(shape.num_slots * shape.max_context_tokens));
   for (std::int64_t slot = shape.num_slots; slot-- > 0;) free_slots_.push_back(static_cast<std::int32_t>(slot));
 }
 
@@ -24,15 +35,15 @@ void KvCache::release_slot(std::int32_t slot) {
   free_slots_.insert(std::lower_bound(free_slots_.begin(), free_slots_.end(), slot, std::greater<>()), slot);
 }
 
-void KvCache::store(std::int64_t layer, std::int32_t slot, std::int64_t position, const float* key,
+void KvCache::store(std::int64_t layer, std::int32_t slot, std::int64_t index, CachedToken token, const float* key,
                     const float* value) {
+  if (layer == 0) tokens_[static_cast<std::size_t>(slot * shape_.max_context_tokens + index)] = token;
+  const std::int64_t dh = shape_.head_dim;
   for (std::int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-    const std::int64_t offset = head_offset(layer, slot, head);
-    float* key_columns = keys_.get() + offset + position;
-    for (std::int64_t i = 0; i < shape_.head_dim; ++i) {
-      key_columns[i * shape_.max_context_tokens] = key[head * shape_.head_dim + i];
-    }
-    std::copy_n(value + head * shape_.head_dim, shape_.head_dim, values_.get() + offset + position * shape_.head_dim);
+    const std::int64_t at = head_index(layer, slot, head);
+    float* key_column = keys_.get() + at * dh * key_stride_ + index;
+    for (std::int64_t i = 0; i < dh; ++i) key_column[i * key_stride_] = key[head * dh + i];
+    std::copy_n(value + head * dh, dh, values_.get() + (at * shape_.max_context_tokens + index) * dh);
   }
 }
 

@@ -1,8 +1,9 @@
 // Keys and values of the sequences in work: one slot each, all memory taken at construction. Torch-free.
 //
 // Shapes  L layers, N slots, Hkv key/value heads, Dh head size, C max_context_tokens.
-// Keys lie transposed, [L, N, Hkv, Dh, C]: the scores of one query are then sums over contiguous rows of C.
+// Keys lie transposed, [L, N, Hkv, Dh, key_stride]: the scores of one query are then sums over contiguous rows of C.
 // Values lie [L, N, Hkv, C, Dh].
+// Beside each entry of a slot stands the token whose key and value it holds, as it was fed: digests read that (AP-6).
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,12 @@ struct KvCacheShape {
   std::int64_t max_context_tokens = 0;
 };
 
+/// What an entry of a slot was computed from.
+struct CachedToken {
+  std::int32_t id = 0;
+  std::int32_t position = 0;  ///< by which its key was turned
+};
+
 /// Not thread-safe, except that different (slot, layer) pairs may be written and read by different threads.
 class KvCache {
  public:
@@ -30,27 +37,37 @@ class KvCache {
   [[nodiscard]] std::int32_t acquire_slot();
   void release_slot(std::int32_t slot);
 
-  /// Writes key and value [Hkv, Dh] of one token; 0 <= position < C.
-  void store(std::int64_t layer, std::int32_t slot, std::int64_t position, const float* key, const float* value);
+  /// Writes key and value [Hkv, Dh] of one token into entry `index` of a slot; 0 <= index < C.
+  void store(std::int64_t layer, std::int32_t slot, std::int64_t index, CachedToken token, const float* key,
+             const float* value);
 
-  /// [Dh, C] and [C, Dh] of one head.
+  /// The token of an entry that was stored.
+  [[nodiscard]] CachedToken token(std::int32_t slot, std::int64_t index) const {
+    return tokens_[static_cast<std::size_t>(slot * shape_.max_context_tokens + index)];
+  }
+
+  /// [Dh, key_stride] and [C, Dh] of one head.
   [[nodiscard]] const float* keys(std::int64_t layer, std::int32_t slot, std::int64_t head) const {
-    return keys_.get() + head_offset(layer, slot, head);
+    return keys_.get() + head_index(layer, slot, head) * shape_.head_dim * key_stride_;
   }
   [[nodiscard]] const float* values(std::int64_t layer, std::int32_t slot, std::int64_t head) const {
-    return values_.get() + head_offset(layer, slot, head);
+    return values_.get() + head_index(layer, slot, head) * shape_.head_dim * shape_.max_context_tokens;
   }
 
+  /// Floats between the rows of a head's keys: an odd number of cache lines, so that columns do not share cache sets.
+  [[nodiscard]] std::int64_t key_stride() const { return key_stride_; }
+
  private:
-  [[nodiscard]] std::int64_t head_offset(std::int64_t layer, std::int32_t slot, std::int64_t head) const {
-    return ((layer * shape_.num_slots + slot) * shape_.num_kv_heads + head) * shape_.head_dim *
-           shape_.max_context_tokens;
+  [[nodiscard]] std::int64_t head_index(std::int64_t layer, std::int32_t slot, std::int64_t head) const {
+    return (layer * shape_.num_slots + slot) * shape_.num_kv_heads + head;
   }
 
   KvCacheShape shape_;
+  std::int64_t key_stride_;
   std::unique_ptr<float[]> keys_;
   std::unique_ptr<float[]> values_;
-  std::vector<std::int32_t> free_slots_;  // sorted, lowest last
+  std::unique_ptr<CachedToken[]> tokens_;  // [N, C]; written with layer 0
+  std::vector<std::int32_t> free_slots_;   // sorted, lowest last
 };
 
 }  // namespace memopd

@@ -7,61 +7,14 @@
 #include <limits>
 #include <map>
 
-#include "policies/model/checkpoint.hpp"
-#include "policies/model/weights.hpp"
 #include "policies/text/tokenizer.hpp"
-#include "tests/unit/policies/model/tiny_models.hpp"
+#include "tests/unit/policies/engine/engine_fixture.hpp"
 #include "tests/unit/policies/text/toy_tokenizers.hpp"
 
 using namespace memopd;
 using namespace memopd::testing;
 
 namespace {
-
-/// A model folder and an engine on it.
-struct Fixture {
-  explicit Fixture(EngineOptions options = {.max_context_tokens = 64}, ModelConfig model_config = tiny_config(),
-                   std::shared_ptr<const Tokenizer> tokenizer = nullptr)
-      : folder("engine"), config(std::move(model_config)), model(tiny_model(config)) {
-    REQUIRE(save_transformer(folder.path(), model));
-    auto created = Engine::create(folder.path(), std::move(tokenizer), options);
-    REQUIRE(created);
-    engine = std::move(*created);
-  }
-
-  /// Runs until nothing is left; results by request id.
-  std::map<std::uint64_t, GenerateResult> drain() {
-    std::map<std::uint64_t, GenerateResult> results;
-    for (int i = 0; i < 1000 && !engine->is_idle(); ++i) {
-      for (GenerateResult& result : engine->step()) results[result.request_id] = std::move(result);
-    }
-    REQUIRE(engine->is_idle());
-    return results;
-  }
-
-  GenerateResult alone(const GenerateRequest& request) {
-    REQUIRE(engine->submit(request));
-    return drain().at(request.request_id);
-  }
-
-  TemporaryFolder folder;
-  ModelConfig config;
-  Transformer model;
-  std::unique_ptr<Engine> engine;
-};
-
-GenerateRequest request(std::uint64_t id, std::vector<std::int32_t> prompt, Sampling sampling) {
-  return {.request_id = id, .prompt_token_ids = std::move(prompt), .sampling = sampling, .stop_strings = {}};
-}
-
-/// Requests of several lengths, sampled and greedy.
-std::vector<GenerateRequest> some_requests() {
-  return {request(1, {3}, {.max_response_tokens = 12, .seed = 11}),
-          request(2, {4, 5, 6, 7, 8, 9}, {.temperature = 0.7, .max_response_tokens = 20, .seed = 12}),
-          request(3, {9, 9, 2}, {.temperature = 0, .max_response_tokens = 7}),
-          request(4, {1, 2}, {.top_p = 0.8, .max_response_tokens = 15, .seed = 13}),
-          request(5, {20, 1, 20, 1}, {.temperature = 1.5, .max_response_tokens = 9, .seed = 14})};
-}
 
 /// Log-probs of the response by the packed forward that trains.
 std::vector<float> packed_log_probs(const Transformer& model, const GenerateRequest& call, const GenerateResult& result,
@@ -82,7 +35,7 @@ void check_close(const std::vector<float>& found, const std::vector<float>& expe
 }  // namespace
 
 TEST_CASE("the engine's log-probs are those of the packed forward", "[engine][AP-5][pain:T07]") {
-  Fixture fixture;
+  EngineFixture fixture;
   for (const GenerateRequest& call : some_requests()) {
     const GenerateResult result = fixture.alone(call);
     const double t = call.sampling.temperature == 0 ? 1.0 : call.sampling.temperature;
@@ -94,7 +47,7 @@ TEST_CASE("the engine's log-probs are those of the packed forward", "[engine][AP
 }
 
 TEST_CASE("a request gives the same ids alone and among others, with more requests than slots", "[engine]") {
-  Fixture fixture({.max_sequences = 2, .max_batch_tokens = 4, .max_context_tokens = 64});
+  EngineFixture fixture({.max_sequences = 2, .max_batch_tokens = 4, .max_context_tokens = 64});
   std::map<std::uint64_t, GenerateResult> alone;
   for (const GenerateRequest& call : some_requests()) alone[call.request_id] = fixture.alone(call);
   for (const GenerateRequest& call : some_requests()) REQUIRE(fixture.engine->submit(call));
@@ -109,7 +62,7 @@ TEST_CASE("a request gives the same ids alone and among others, with more reques
 }
 
 TEST_CASE("a request does not depend on when it is admitted", "[engine]") {
-  Fixture fixture({.max_sequences = 4, .max_context_tokens = 64});
+  EngineFixture fixture({.max_sequences = 4, .max_context_tokens = 64});
   const auto calls = some_requests();
   const GenerateResult alone = fixture.alone(calls[1]);
   REQUIRE(fixture.engine->submit(calls[0]));
@@ -120,8 +73,20 @@ TEST_CASE("a request does not depend on when it is admitted", "[engine]") {
   CHECK(fixture.drain().at(2).response_token_ids == alone.response_token_ids);
 }
 
+TEST_CASE("a response's digest is that of its tokens as a packed forward feeds them", "[engine][AP-6]") {
+  EngineFixture fixture({.max_sequences = 2, .max_batch_tokens = 4, .max_context_tokens = 64});
+  for (const GenerateRequest& call : some_requests()) REQUIRE(fixture.engine->submit(call));
+  const auto results = fixture.drain();
+
+  for (const GenerateRequest& call : some_requests()) {
+    const Invocation served = invocation(call.prompt_token_ids, results.at(call.request_id).response_token_ids);
+    CHECK(results.at(call.request_id).digest == aligned_digest(served));
+    CHECK(results.at(call.request_id).digest == pack_digests(pack_of({served})).front());
+  }
+}
+
 TEST_CASE("the seed decides the response", "[engine]") {
-  Fixture fixture({.max_sequences = 1, .max_context_tokens = 64});
+  EngineFixture fixture({.max_sequences = 1, .max_context_tokens = 64});
   const auto ids = [&](std::uint64_t seed) {
     return fixture.alone(request(1, {3, 4}, {.max_response_tokens = 20, .seed = seed})).response_token_ids;
   };
@@ -130,7 +95,7 @@ TEST_CASE("the seed decides the response", "[engine]") {
 }
 
 TEST_CASE("only ids below scored_vocab are sampled, over which log-probs are normalised", "[engine][pain:T14]") {
-  Fixture fixture({.max_context_tokens = 64, .scored_vocab = 3});
+  EngineFixture fixture({.max_context_tokens = 64, .scored_vocab = 3});
   const GenerateRequest call = request(1, {20, 21}, {.temperature = 5, .max_response_tokens = 40, .seed = 3});
   const GenerateResult result = fixture.alone(call);
 
@@ -145,7 +110,7 @@ TEST_CASE("a response ends where its stop string is completed, inside a token to
   const auto tokenizer = toy_tokenizer();
   ModelConfig config = tiny_config();
   config.vocab_size = tokenizer->vocab_size();
-  Fixture fixture({.max_context_tokens = 64}, config, tokenizer);
+  EngineFixture fixture({.max_context_tokens = 64}, config, tokenizer);
   GenerateRequest call = request(1, {3}, {.temperature = 20, .max_response_tokens = 60, .seed = 4});
   const auto free_ids = fixture.alone(call).response_token_ids;
   std::size_t place = 1;  // the first token of several bytes: the stop string is to end after its first one
@@ -162,12 +127,12 @@ TEST_CASE("a response ends where its stop string is completed, inside a token to
 }
 
 TEST_CASE("a response ends with the end-of-sequence id of the model or the tokenizer", "[engine]") {
-  Fixture plain;
+  EngineFixture plain;
   const GenerateRequest call = request(1, {3, 4}, {.max_response_tokens = 20, .seed = 5});
   const auto ids = plain.alone(call).response_token_ids;
   ModelConfig config = tiny_config();
   config.eos_token_ids = {ids[2]};
-  Fixture ending({.max_context_tokens = 64}, config);
+  EngineFixture ending({.max_context_tokens = 64}, config);
 
   const GenerateResult result = ending.alone(call);
 
@@ -177,7 +142,7 @@ TEST_CASE("a response ends with the end-of-sequence id of the model or the token
 }
 
 TEST_CASE("the context limit ends a response", "[engine]") {
-  Fixture fixture({.max_context_tokens = 5});
+  EngineFixture fixture({.max_context_tokens = 5});
   const GenerateResult result = fixture.alone(request(1, {3, 4, 5}, {.max_response_tokens = 20}));
 
   CHECK(result.finish_reason == FinishReason::length);
@@ -186,7 +151,7 @@ TEST_CASE("the context limit ends a response", "[engine]") {
 }
 
 TEST_CASE("an aborted request comes back with what it has, and frees its slot", "[engine]") {
-  Fixture fixture({.max_sequences = 1, .max_context_tokens = 64});
+  EngineFixture fixture({.max_sequences = 1, .max_context_tokens = 64});
   REQUIRE(fixture.engine->submit(request(1, {3}, {.max_response_tokens = 50})));
   REQUIRE(fixture.engine->submit(request(2, {4}, {.max_response_tokens = 50})));
   REQUIRE(fixture.engine->submit(request(3, {5}, {.max_response_tokens = 2})));
@@ -200,13 +165,15 @@ TEST_CASE("an aborted request comes back with what it has, and frees its slot", 
   CHECK(results.at(1).finish_reason == FinishReason::aborted);
   CHECK(results.at(1).response_token_ids.size() == 2);  // one by the prompt, one by the decode step
   CHECK(results.at(2).response_token_ids.empty());
+  CHECK(results.at(1).digest == Digest{});
+  CHECK(results.at(3).digest != Digest{});
   CHECK(results.at(3).response_token_ids.size() == 2);
   CHECK(fixture.engine->counters().aborted_requests == 2);
   CHECK(fixture.engine->counters().finished_requests == 3);
 }
 
 TEST_CASE("an id may be used again once its result is handed out, not before", "[engine][error]") {
-  Fixture fixture;
+  EngineFixture fixture;
   REQUIRE(fixture.engine->submit(request(1, {3}, {.max_response_tokens = 1})));
   CHECK(fixture.engine->submit(request(1, {3}, {})).error().code == ErrorCode::already_exists);
   fixture.drain();
@@ -214,7 +181,7 @@ TEST_CASE("an id may be used again once its result is handed out, not before", "
 }
 
 TEST_CASE("after a swap every token is the new weights', as in a cold engine", "[engine][pain:T20][pain:T21]") {
-  Fixture fixture;
+  EngineFixture fixture;
   const GenerateRequest call = request(1, {3, 4, 5}, {.max_response_tokens = 10, .seed = 2});
   const GenerateResult old_result = fixture.alone(call);
   const Transformer next = tiny_model(fixture.config, 77);
@@ -241,7 +208,7 @@ TEST_CASE("after a swap every token is the new weights', as in a cold engine", "
 }
 
 TEST_CASE("weights are refused while a request is active, and when they do not fit", "[engine][pain:T21][error]") {
-  Fixture fixture;
+  EngineFixture fixture;
   WeightSet weights = to_weight_set(fixture.model, 0, 1);
   REQUIRE(fixture.engine->submit(request(1, {3}, {.max_response_tokens = 5})));
   CHECK(fixture.engine->load_weights(weights));  // waiting requests have computed nothing yet
@@ -255,7 +222,7 @@ TEST_CASE("weights are refused while a request is active, and when they do not f
 }
 
 TEST_CASE("logits that are not finite end their request only, counted", "[engine][error]") {
-  Fixture fixture;
+  EngineFixture fixture;
   Transformer poisoned = fixture.model.clone();
   poisoned.embedding().select(0, 23).fill_(std::numeric_limits<float>::quiet_NaN());
   // Head and embedding are one: keep the poisoned row out of the scored ids, so that only who reads it is hit.
@@ -285,6 +252,7 @@ TEST_CASE("options outside the model are refused", "[engine][error]") {
   CHECK(code({.max_sequences = 0, .max_context_tokens = 64}) == ErrorCode::invalid_argument);
   CHECK(code({.max_batch_tokens = 0, .max_context_tokens = 64}) == ErrorCode::invalid_argument);
   CHECK(code({.max_context_tokens = 65}) == ErrorCode::invalid_argument);
+  CHECK(code({.max_context_tokens = 64, .max_weight_generations = 0}) == ErrorCode::invalid_argument);
   CHECK(code({.max_context_tokens = 64, .scored_vocab = 25}) == ErrorCode::invalid_argument);
   CHECK(Engine::create(folder.path() / "absent", nullptr, {}).error().code == ErrorCode::not_found);
 }
