@@ -20,6 +20,17 @@ void StudentActor::setup() {
   }
 }
 
+namespace {
+
+WeightSwap weight_swap_of(const Config& config) {
+  if (config.run.mode == "sync") {
+    return WeightSwap::refuse;  // weights change between steps, when nothing is in flight
+  }
+  return config.student.weight_swap == "continue" ? WeightSwap::rebuild : WeightSwap::finish;
+}
+
+}  // namespace
+
 Expected<void> StudentActor::load() {
   auto config = load_role_config(init_);
   if (!config) {
@@ -29,8 +40,10 @@ Expected<void> StudentActor::load() {
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
-  const EngineOptions options{config->student.max_sequences, config->student.max_batch_tokens,
-                              config->student.max_context_tokens, (*tokenizer)->vocab_size()};
+  EngineOptions options{config->student.max_sequences, config->student.max_batch_tokens,
+                        config->student.max_context_tokens, (*tokenizer)->vocab_size()};
+  options.is_deterministic = config->run.is_deterministic;
+  options.weight_swap = weight_swap_of(*config);
   auto engine = Engine::create(init_.model, *tokenizer, options);
   if (!engine) {
     return unexpected(engine.error());
@@ -60,7 +73,7 @@ void StudentActor::decode_step(const DecodeStep&) {
     auto node = waiting_.extract(result.request_id);
     node.mapped().deliver(Generated{std::move(result.response_token_ids), std::move(result.rollout_log_probs),
                                     std::move(result.log_kept_mass), std::move(result.policy_versions),
-                                    result.finish_reason, Digest{}, result.timings});
+                                    result.finish_reason, result.digest, result.timings});
   }
   is_decoding_ = !engine_->is_idle();
   if (is_decoding_) {

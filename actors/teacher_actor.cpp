@@ -20,11 +20,16 @@ void TeacherActor::setup() {
 }
 
 Expected<void> TeacherActor::load() {
+  auto config = load_role_config(init_);
+  if (!config) {
+    return unexpected(config.error());
+  }
   auto tokenizer = load_role_tokenizer(init_);
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
-  auto scorer = Scorer::load(init_.model, {.scored_vocab = (*tokenizer)->vocab_size()});
+  auto scorer = Scorer::load(
+      init_.model, {.scored_vocab = (*tokenizer)->vocab_size(), .is_deterministic = config->run.is_deterministic});
   if (!scorer) {
     return unexpected(scorer.error());
   }

@@ -1,21 +1,26 @@
-// memopd bench alignpack: ratios between layouts, all sides in one run.
+// memopd bench alignpack: ratios between layouts; memopd bench deterministic: between modes; all sides in one run.
 #include <cstdio>
 #include <memory>
 
+#include "policies/model/thread_settings.hpp"
 #include "tools/bench/alignpack_bench.hpp"
+#include "tools/bench/deterministic_bench.hpp"
 #include "tools/memopd/commands.hpp"
 #include "tools/session/console.hpp"
 
 namespace memopd {
 namespace {
 
+constexpr const char* kQuickstartLengths = "tools/bench/data/quickstart_lengths.tsv";
+
+template <class Options>
 struct BenchArguments {
-  AlignPackBenchOptions options;
-  std::string lengths = "tools/bench/data/quickstart_lengths.tsv";
+  Options options;
+  std::string lengths = kQuickstartLengths;
   bool is_json = false;
 };
 
-int run_alignpack(const BenchArguments& arguments) {
+int run_alignpack(const BenchArguments<AlignPackBenchOptions>& arguments) {
   AlignPackBenchOptions options = arguments.options;
   options.quickstart_lengths = arguments.lengths;
   auto rows = bench_alignpack(options);
@@ -26,15 +31,22 @@ int run_alignpack(const BenchArguments& arguments) {
   return kExitOk;
 }
 
-}  // namespace
+int run_deterministic(const BenchArguments<DeterministicBenchOptions>& arguments) {
+  set_operation_threads(1);  // as every program of ours does
+  DeterministicBenchOptions options = arguments.options;
+  options.lengths = arguments.lengths;
+  auto bench = bench_deterministic(options);
+  if (!bench) {
+    return report_error(bench.error().message, kExitUsage);
+  }
+  std::printf("%s\n", (arguments.is_json ? to_json(*bench) : to_table(*bench)).c_str());
+  return kExitOk;
+}
 
-void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
-  auto arguments = std::make_shared<BenchArguments>();
-  CLI::App* bench = app.add_subcommand("bench", "Reproducible ratios, both sides in one run");
-  bench->require_subcommand(1);
-  add_layouts_command(*bench, choose);
+void add_alignpack(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<BenchArguments<AlignPackBenchOptions>>();
   CLI::App* alignpack =
-      bench->add_subcommand("alignpack", "Padded, packed and prefix-shared layouts, forward and backward");
+      bench.add_subcommand("alignpack", "Padded, packed and prefix-shared layouts, forward and backward");
   alignpack->add_flag("--json", arguments->is_json, "Print the rows as JSON");
   alignpack->add_option("--repetitions", arguments->options.num_repetitions, "Timed repetitions")
       ->capture_default_str();
@@ -43,6 +55,30 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
       ->capture_default_str();
   alignpack->footer("Example: memopd bench alignpack --json");
   choose(alignpack, [arguments] { return run_alignpack(*arguments); });
+}
+
+void add_deterministic(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<BenchArguments<DeterministicBenchOptions>>();
+  CLI::App* deterministic =
+      bench.add_subcommand("deterministic", "Generation and scoring with and without run.deterministic");
+  deterministic->add_flag("--json", arguments->is_json, "Print the rows as JSON");
+  deterministic->add_option("--repetitions", arguments->options.num_repetitions, "Timed repetitions")
+      ->capture_default_str();
+  deterministic->add_option("--slots", arguments->options.num_slots, "Sequences decoded at a time, one row each")
+      ->capture_default_str();
+  deterministic->add_option("--lengths", arguments->lengths, "Recorded call lengths")->capture_default_str();
+  deterministic->footer("Example: memopd bench deterministic --json");
+  choose(deterministic, [arguments] { return run_deterministic(*arguments); });
+}
+
+}  // namespace
+
+void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
+  CLI::App* bench = app.add_subcommand("bench", "Reproducible ratios, both sides in one run");
+  bench->require_subcommand(1);
+  add_layouts_command(*bench, choose);
+  add_alignpack(*bench, choose);
+  add_deterministic(*bench, choose);
 }
 
 }  // namespace memopd
