@@ -23,6 +23,9 @@ LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab) {
       planned_optimizer_steps(config.learner, config.run.num_steps, config.sampling.num_samples);
   setup.seed = config.run.seed;
   setup.scored_vocab = scored_vocab;
+  setup.reference_folder = config.reference.model;
+  setup.max_policy_lag = config.run.max_policy_lag;
+  setup.is_deterministic = config.run.is_deterministic;
   return setup;
 }
 

@@ -2,8 +2,36 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
 
 namespace memopd {
+namespace {
+
+constexpr double kGrpoEpsilon = 1e-6;
+
+/// Advantages of one group of at least two, in place of its returns.
+void compare(std::vector<double>& returns, Estimator estimator) {
+  const auto count = static_cast<double>(returns.size());
+  double sum = 0;
+  for (const double value : returns) {
+    sum += value;
+  }
+  const double mean = sum / count;
+  double squares = 0;
+  for (const double value : returns) {
+    squares += (value - mean) * (value - mean);
+  }
+  const double scale =
+      estimator == Estimator::grpo ? 1.0 / (std::sqrt(squares / (count - 1)) + kGrpoEpsilon) : count / (count - 1);
+  for (double& value : returns) {
+    value = (value - mean) * scale;
+  }
+}
+
+}  // namespace
 
 std::vector<double> token_rewards(const Trajectory& trajectory) {
   std::vector<double> rewards(static_cast<std::size_t>(num_response_tokens(trajectory)), 0.0);
@@ -37,6 +65,47 @@ void gae(std::span<const double> rewards, std::span<const double> values, double
     advantages[t] = next_advantage;
     returns[t] = next_advantage + values[t];
   }
+}
+
+Expected<Estimator> parse_estimator(std::string_view name) {
+  if (name == "gae") {
+    return Estimator::gae;
+  }
+  if (name == "grpo") {
+    return Estimator::grpo;
+  }
+  if (name == "rloo") {
+    return Estimator::rloo;
+  }
+  return unexpected(ErrorCode::invalid_argument, "estimator \"" + std::string(name) + "\" is none of gae, grpo, rloo");
+}
+
+GroupAdvantages group_advantages(std::span<const TrajectoryId> ids, std::span<const double> returns,
+                                 Estimator estimator) {
+  MEMOPD_CHECK(returns.size() == ids.size() && estimator != Estimator::gae, "groups compare one return per trajectory");
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (std::isfinite(returns[i])) {
+      groups[{ids[i].split, ids[i].step, ids[i].task_index}].push_back(i);
+    }
+  }
+  GroupAdvantages result;
+  result.advantages.assign(ids.size(), std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [task, members] : groups) {
+    std::vector<double> values(members.size(), 0.0);
+    if (members.size() == 1) {
+      result.num_single_groups += 1;
+    } else {
+      for (std::size_t k = 0; k < members.size(); ++k) {
+        values[k] = returns[members[k]];
+      }
+      compare(values, estimator);
+    }
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      result.advantages[members[k]] = values[k];
+    }
+  }
+  return result;
 }
 
 Expected<void> whiten(std::span<double> advantages, std::span<const std::uint8_t> is_included, Collective& collective) {

@@ -46,6 +46,12 @@ Expected<void> check_setup(const LearnerSetup& setup, const Collective& collecti
   if (setup.ppo.loss_mean != "token" && setup.ppo.loss_mean != "sequence") {
     return refuse("ppo.loss_mean \"" + setup.ppo.loss_mean + "\" is none of token, sequence");
   }
+  if (setup.learner.state != "aligned" && setup.learner.state != "persistent_history") {
+    return refuse("learner.state \"" + setup.learner.state + "\" is none of aligned, persistent_history");
+  }
+  if (setup.max_policy_lag < 0 || !(setup.ppo.max_rollout_weight >= 1) || !(setup.ppo.reference_kl_coef >= 0)) {
+    return refuse("max_policy_lag and ppo.reference_kl_coef must be at least 0, ppo.max_rollout_weight at least 1");
+  }
   if (setup.learner.mini_batch_trajectories < 1 || setup.learner.num_epochs < 1 || setup.learner.num_threads < 1 ||
       setup.opd.chunk_rows < 1) {
     return refuse("learner.mini_batch_trajectories, num_epochs, num_threads and opd.chunk_rows must be at least 1");
@@ -60,6 +66,17 @@ Expected<void> check_setup(const LearnerSetup& setup, const Collective& collecti
   return {};
 }
 
+Expected<Transformer> load_reference(const LearnerSetup& setup, std::int32_t scored_vocab, at::ScalarType dtype) {
+  const std::filesystem::path& folder = setup.reference_folder.empty() ? setup.student_folder : setup.reference_folder;
+  Expected<Transformer> reference = load_transformer(folder, dtype);
+  if (reference && reference->config().vocab_size < scored_vocab) {
+    return unexpected(ErrorCode::invalid_argument, "reference " + folder.string() + " has " +
+                                                       std::to_string(reference->config().vocab_size) +
+                                                       " ids, scored_vocab is " + std::to_string(scored_vocab));
+  }
+  return reference;
+}
+
 Expected<LearnerImpl::Models> load_models(const LearnerSetup& setup) {
   const at::ScalarType dtype = setup.dtype == DType::float64 ? at::kDouble : at::kFloat;
   Expected<Transformer> student = load_transformer(setup.student_folder, dtype);
@@ -67,7 +84,7 @@ Expected<LearnerImpl::Models> load_models(const LearnerSetup& setup) {
     return unexpected(student.error());
   }
   student->set_requires_grad(true);
-  LearnerImpl::Models models{.student = std::move(*student), .critic = {}, .teacher_head_VE = {}};
+  LearnerImpl::Models models{.student = std::move(*student)};
   std::int32_t smallest_vocab = models.student.config().vocab_size;
   if (setup.opd.coef > 0) {
     Expected<at::Tensor> head = load_head(setup.teacher_folder, dtype);
@@ -86,7 +103,14 @@ Expected<LearnerImpl::Models> load_models(const LearnerSetup& setup) {
   if (setup.opd.coef > 0) {
     models.teacher_fingerprint = head_fingerprint(models.teacher_head_VE, models.scored_vocab);
   }
-  if (setup.ppo.coef > 0) {
+  if (setup.ppo.coef > 0 && setup.ppo.reference_kl_coef > 0) {
+    Expected<Transformer> reference = load_reference(setup, models.scored_vocab, dtype);
+    if (!reference) {
+      return unexpected(reference.error());
+    }
+    models.reference.emplace(std::move(*reference));
+  }
+  if (setup.ppo.coef > 0 && setup.ppo.estimator == "gae") {
     const bool is_own = setup.critic.trunk == "own";
     CriticOptions options{
         .trunk = setup.critic.trunk,
@@ -117,6 +141,10 @@ Expected<std::unique_ptr<Learner>> Learner::create(const LearnerSetup& setup, st
   if (!divergence) {
     return unexpected(divergence.error());
   }
+  const Expected<Estimator> estimator = parse_estimator(setup.ppo.estimator);
+  if (!estimator) {
+    return unexpected(estimator.error());
+  }
   Expected<LearnerImpl::Models> models = load_models(setup);
   if (!models) {
     return unexpected(models.error());
@@ -131,12 +159,13 @@ Expected<std::unique_ptr<Learner>> Learner::create(const LearnerSetup& setup, st
                          .opd_temperature = setup.opd.temperature,
                          .chunk_rows = setup.opd.chunk_rows};
   return std::unique_ptr<Learner>(
-      std::make_unique<LearnerImpl>(setup, std::move(*models), losses, std::move(collective)));
+      std::make_unique<LearnerImpl>(setup, *estimator, std::move(*models), losses, std::move(collective)));
 }
 
-LearnerImpl::LearnerImpl(LearnerSetup setup, Models models, HeadLossOptions losses,
+LearnerImpl::LearnerImpl(LearnerSetup setup, Estimator estimator, Models models, HeadLossOptions losses,
                          std::shared_ptr<Collective> collective)
     : setup_(std::move(setup)),
+      estimator_(estimator),
       losses_(std::move(losses)),
       models_(std::move(models)),
       collective_(std::move(collective)),
@@ -155,7 +184,10 @@ SelectionRules LearnerImpl::selection_rules() const {
           .head_fingerprint = models_.teacher_fingerprint,
           .scored_vocab = models_.scored_vocab,
           .vocab_size = models_.student.config().vocab_size,
-          .max_tokens = setup_.pack.max_tokens};
+          .max_tokens = setup_.pack.max_tokens,
+          .is_flat = is_flat(),
+          .max_policy_lag = setup_.max_policy_lag,
+          .needs_rollout = is_decoupled()};
 }
 
 Expected<StepReport> LearnerImpl::step(const StepBatch& batch, const ScoreLookup& lookup) try {
@@ -166,42 +198,35 @@ Expected<StepReport> LearnerImpl::step(const StepBatch& batch, const ScoreLookup
                                                        std::to_string(policy_version_));
   }
   const auto begin = Clock::now();
-  Expected<Selection> selection = select_trajectories(batch, selection_rules());
-  if (!selection) {
-    return unexpected(selection.error());
-  }
-  const Parts parts =
-      cut_mini_batches(selection->items.size(), setup_.learner.mini_batch_trajectories, setup_.seed, batch.step);
-  Expected<FetchedScores> scores = fetch_scores(batch, *selection, parts, lookup);
-  if (!scores) {
-    return unexpected(scores.error());
-  }
-  Expected<std::vector<MiniBatch>> mini_batches = make_mini_batches(batch, *selection, parts, *scores);
-  if (!mini_batches) {
-    return unexpected(mini_batches.error());
+  StepMetrics metrics({.has_ppo = has_ppo(),
+                       .has_critic = models_.critic.has_value(),
+                       .has_groups = has_ppo() && estimator_ != Estimator::gae,
+                       .has_reference = models_.reference.has_value(),
+                       .has_opd = has_opd(),
+                       .is_decoupled = is_decoupled()},
+                      batch);
+  Expected<Prepared> prepared = prepare(batch, lookup, metrics);
+  if (!prepared) {
+    return unexpected(prepared.error());
   }
   lineage_ = batch.lineage;
   const double pack_s = seconds_since(begin);
 
-  StepReport report = start_report(batch, *selection, *scores);
-  std::size_t num_calls = 1;
-  for (const Trajectory& trajectory : batch.trajectories) {
-    num_calls = std::max(num_calls, trajectory.invocations.size());
-  }
-  StepMetrics metrics(has_ppo(), has_opd(), num_calls);
+  StepReport report = start_report(batch, *prepared);
   const auto look_begin = Clock::now();
-  MEMOPD_RETURN_IF_ERROR(look(*mini_batches));
-  MEMOPD_RETURN_IF_ERROR(credit(batch, *mini_batches, metrics));
+  MEMOPD_RETURN_IF_ERROR(look(prepared->mini_batches));
+  MEMOPD_RETURN_IF_ERROR(credit(batch, *prepared, metrics));
   const double look_s = seconds_since(look_begin);
 
   const auto update_begin = Clock::now();
   UpdateTotals totals;
-  MEMOPD_RETURN_IF_ERROR(update_all(*mini_batches, report, metrics, totals));
+  MEMOPD_RETURN_IF_ERROR(update_all(prepared->mini_batches, report, metrics, totals));
   policy_version_ += report.num_optimizer_steps > 0 ? 1 : 0;
   report.policy_version = policy_version_;
   const double update_s = seconds_since(update_begin);
 
   MEMOPD_RETURN_IF_ERROR(finish_report(metrics, totals, report));
+  report.metrics.merge(trajectory_metrics(batch, prepared->trained));
   report.metrics["time/learner_pack_s"] = pack_s;
   report.metrics["time/learner_look_s"] = look_s;
   report.metrics["time/learner_update_s"] = update_s;
@@ -211,16 +236,15 @@ Expected<StepReport> LearnerImpl::step(const StepBatch& batch, const ScoreLookup
   return unexpected(ErrorCode::internal, std::string("learner: ") + exception.what());
 }
 
-StepReport LearnerImpl::start_report(const StepBatch& batch, const Selection& selection,
-                                     const FetchedScores& scores) const {
+StepReport LearnerImpl::start_report(const StepBatch& batch, const Prepared& prepared) const {
   StepReport report;
-  report.dropped = selection.dropped;
-  for (std::size_t i = 0; i < selection.items.size(); ++i) {
-    if (scores.is_lost[i] == 0) {
-      ++report.num_trained;
+  report.num_trained = static_cast<std::int32_t>(prepared.trained.size());
+  report.dropped = prepared.selection.dropped;
+  for (std::size_t i = 0; i < prepared.selection.items.size(); ++i) {
+    if (prepared.scores.is_lost[i] == 0) {
       continue;
     }
-    const Trajectory& trajectory = batch.trajectories[selection.items[i].trajectory];
+    const Trajectory& trajectory = batch.trajectories[prepared.selection.items[i].trajectory];
     report.dropped.push_back(
         {trajectory.id, trajectory.attempt, std::string(to_string(TrajectoryStatus::teacher_unavailable))});
   }
@@ -241,7 +265,7 @@ Expected<void> LearnerImpl::finish_report(StepMetrics& metrics, const UpdateTota
   if (report.num_optimizer_steps > 0) {
     report.metrics["train/grad_norm"] = totals.grad_norm / report.num_optimizer_steps;
     report.metrics["train/lr"] = totals.learning_rate;
-    if (has_ppo()) {
+    if (models_.critic) {
       report.metrics["critic/grad_norm"] = totals.critic_grad_norm / report.num_optimizer_steps;
     }
   }

@@ -2,21 +2,28 @@
 // the teacher's full distribution, on call-local states rebuilt from the recorded ids.
 //
 // Order of one step, the same on every rank
-//   1 select   trajectories with a trained status, at least one response token and all their teacher scores; the rest
-//              is dropped with a reason and counted
+//   1 select   trajectories with a trained status, at least one response token, no token older than max_policy_lag and
+//              all their teacher scores; the rest is dropped with a reason and counted
 //   2 cut      one shuffle of the selection by (seed, step); mini-batches of learner.mini_batch_trajectories are cut in
 //              that order (the last may be smaller); rank r takes places r, r + W, .. of each; its share is split over
 //              the threads by tokens and packed. Epochs visit the same mini-batches in the same order
-//   3 look     old log-probs and values of every response token, once, with the packs and the code of the updates
-//   4 credit   GAE per trajectory, whitened once over the rows of all ranks
+//   3 look     old log-probs, reference log-probs and values of every response token, once, with the packs and the code
+//              of the updates
+//   4 credit   rewards less the reference penalty; GAE per trajectory, or groups of samples (ppo.estimator); whitened once
+//              over the rows of all ranks (never with "grpo"); with max_policy_lag > 0 the PPO term of a token is weighted
+//              by min(exp(old - rollout log-prob), ppo.max_rollout_weight)
 //   5 update   per mini-batch: gradients summed in micro-batch order, over ranks, clipped, AdamW
 //
 // AP-4 credit   losses, entropy, divergence and whitening read response rows only
+// AP-6 digest   what each pack feeds is hashed and compared with what engine and teacher hashed; a mismatch is an error
+//               where opd.state and learner.state are "aligned", else only counted (align/checked, align/mismatch)
+// RL-3 lag      lag of a trajectory = batch.policy_version - the oldest version of its tokens; above max_policy_lag it is
+//               dropped "stale"
 // RL-4 horizon  GAE runs over a trajectory's response tokens in time order, across invocations
 // RL-5 mean     one denominator: the response tokens of the optimizer step over all ranks; excluded rows stay in it
 //
-// An excluded row has an invalid or non-finite teacher row, or a non-finite old log-prob, value, advantage or return. It
-// enters no loss and no whitening, and is counted.
+// An excluded row has an invalid or non-finite teacher row, or a non-finite old log-prob, value, advantage or return
+// (reference or rollout log-prob where they are used). It enters no loss and no whitening, and is counted.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +47,9 @@ namespace memopd {
 using ScoreLookup = std::function<Expected<std::shared_ptr<const TeacherScores>>(const ObjectRef&)>;
 
 struct LearnerSetup {
-  std::filesystem::path student_folder;  ///< Hugging Face folder the policy starts from
-  std::filesystem::path teacher_folder;  ///< its head is read; needed iff opd.coef > 0
+  std::filesystem::path student_folder;      ///< Hugging Face folder the policy starts from
+  std::filesystem::path teacher_folder;      ///< its head is read; needed iff opd.coef > 0
+  std::filesystem::path reference_folder{};  ///< read iff ppo.reference_kl_coef > 0; "" = student_folder
   PpoConfig ppo;
   OpdConfig opd;
   OptimizerConfig optimizer;
@@ -53,13 +61,15 @@ struct LearnerSetup {
   std::uint64_t seed = 0;                ///< run.seed
   std::int32_t scored_vocab = 0;         ///< ids [0, scored_vocab) are the support; 0 = the smaller model's vocabulary
   DType dtype = DType::float32;          ///< float32 | float64
+  std::int32_t max_policy_lag = 0;       ///< versions; >= 0
+  bool is_deterministic = false;         ///< run.deterministic: a row's bits do not depend on its neighbours
 };
 
 /// Optimizer steps of a run whose trajectories are all trained on.
 [[nodiscard]] std::int64_t planned_optimizer_steps(const LearnerConfig& learner, std::int32_t num_steps,
                                                    std::int32_t num_samples);
 
-/// A trajectory that was not trained on and why: a status name, "empty" or "teacher_unavailable".
+/// A trajectory that was not trained on and why: a status name ("stale", "teacher_unavailable" among them) or "empty".
 struct DroppedTrajectory {
   TrajectoryId id;
   std::int32_t attempt = 0;
@@ -89,9 +99,11 @@ class Learner {
   /// Trains on one step; `batch` is the whole step, not a share.
   /// @error row_count_mismatch   scores with another number of rows than the invocation's response tokens; named
   /// @error invalid_argument     scores for another head than the teacher's, a batch of another policy_version, an id
-  ///                             outside the vocabulary
+  ///                             outside the vocabulary, a token of a later policy_version
   /// @error shape_mismatch       scores of another width or type than the head's
-  /// @error invocation_too_long  an invocation above pack.max_tokens
+  /// @error digest_mismatch      in the aligned state: an invocation that engine, teacher and learner were not all fed
+  ///                             alike; names it and who disagrees
+  /// @error invocation_too_long  an invocation above pack.max_tokens, or a history in state "persistent_history"
   /// After an error nothing was updated, unless a collective failed.
   virtual Expected<StepReport> step(const StepBatch& batch, const ScoreLookup& lookup) = 0;
 

@@ -1,9 +1,11 @@
 // The first phases of a step: this rank's teacher scores, and its packs.
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "policies/training/learner_impl.hpp"
+#include "runtime/alignpack/history_pack.hpp"
 
 namespace memopd {
 namespace {
@@ -25,12 +27,90 @@ void append_scored(const Trajectory& trajectory, const Selection::Item& item, co
     if (!trajectory.invocations[j].response_token_ids.empty()) {
       const bool has_scores = item.scores[j] != nullptr;
       invocations.push_back({&trajectory.invocations[j], item.trajectory, has_scores ? scores[j] : nullptr,
-                             has_scores ? item.scores[j]->row_begin : 0});
+                             has_scores ? item.scores[j]->row_begin : 0,
+                             has_scores ? item.scores[j]->digest : Digest{}});
     }
   }
 }
 
+/// Packs of whole trajectories, whose tables name the invocations with response tokens.
+Expected<std::vector<PackedBatch>> pack(const std::vector<const Trajectory*>& trajectories, const PackConfig& config,
+                                        bool is_flat) {
+  const AlignPackOptions options{config.max_tokens, config.share_prefixes, config.min_shared_tokens};
+  if (is_flat) {
+    return pack_histories(trajectories, HistoryState::persistent_history, options);
+  }
+  std::vector<const Invocation*> invocations;
+  for (const Trajectory* const trajectory : trajectories) {
+    for (const Invocation& invocation : trajectory->invocations) {
+      if (!invocation.response_token_ids.empty()) {
+        invocations.push_back(&invocation);
+      }
+    }
+  }
+  return align_pack(invocations, options);
+}
+
 }  // namespace
+
+Expected<LearnerImpl::Prepared> LearnerImpl::prepare(const StepBatch& step, const ScoreLookup& lookup,
+                                                     StepMetrics& metrics) {
+  Expected<Selection> selection = select_trajectories(step, selection_rules());
+  if (!selection) {
+    return unexpected(selection.error());
+  }
+  const Parts parts =
+      cut_mini_batches(selection->items.size(), setup_.learner.mini_batch_trajectories, setup_.seed, step.step);
+  Expected<FetchedScores> scores = fetch_scores(step, *selection, parts, lookup);
+  if (!scores) {
+    return unexpected(scores.error());
+  }
+  Expected<std::vector<MiniBatch>> mini_batches = make_mini_batches(step, *selection, parts, *scores);
+  MEMOPD_RETURN_IF_ERROR(agree(mini_batches ? check_digests(step, *mini_batches, metrics)
+                                            : Expected<void>(unexpected(mini_batches.error()))));
+  Prepared prepared{std::move(*selection), std::move(*scores), {}, std::move(*mini_batches)};
+  for (std::size_t i = 0; i < prepared.selection.items.size(); ++i) {
+    if (prepared.scores.is_lost[i] == 0) {
+      prepared.trained.push_back(prepared.selection.items[i].trajectory);
+    }
+  }
+  return prepared;
+}
+
+Expected<void> LearnerImpl::agree(const Expected<void>& mine) {
+  double num_failed = mine ? 0.0 : 1.0;
+  MEMOPD_RETURN_IF_ERROR(collective_->all_reduce_sum(std::span<double>(&num_failed, 1)));
+  MEMOPD_RETURN_IF_ERROR(mine);
+  return num_failed > 0 ? Expected<void>(unexpected(ErrorCode::refused, "another learner rank refused its share"))
+                        : Expected<void>();
+}
+
+Expected<void> LearnerImpl::check_digests(const StepBatch& step, const std::vector<MiniBatch>& mini_batches,
+                                          StepMetrics& metrics) const {
+  std::string first;
+  std::int64_t num_checked = 0;
+  std::int64_t num_mismatched = 0;
+  for (const MiniBatch& mini_batch : mini_batches) {
+    for (const MicroBatch& batch : mini_batch.micro_batches) {
+      for (const InvocationRows& rows : batch.invocations) {
+        num_checked += is_comparable(rows.digests) ? 1 : 0;
+        if (const std::string who = disagreement(rows.digests); !who.empty()) {
+          num_mismatched += 1;
+          first = first.empty() ? "trajectory " + to_string(step.trajectories[rows.trajectory].id) + ", invocation " +
+                                      std::to_string(rows.invocation_index) + ": " + who
+                                : first;
+        }
+      }
+    }
+  }
+  metrics.add("digests", static_cast<double>(num_checked));
+  metrics.add("digest_mismatches", static_cast<double>(num_mismatched));
+  if (num_mismatched > 0 && is_aligned()) {
+    return unexpected(ErrorCode::digest_mismatch, first + "; " + std::to_string(num_mismatched) + " of " +
+                                                      std::to_string(num_checked) + " invocations differ");
+  }
+  return {};
+}
 
 bool LearnerImpl::is_mine(std::size_t index) const {
   return static_cast<int>(index % static_cast<std::size_t>(collective_->world_size())) == collective_->rank();
@@ -45,8 +125,7 @@ Expected<LearnerImpl::FetchedScores> LearnerImpl::fetch_scores(const StepBatch& 
   if (!has_opd()) {
     return fetched;
   }
-  // One object holds the scores of many invocations. The last flag tells the other ranks of an error here: without it
-  // they would wait for this one until their deadline.
+  // One object holds the scores of many invocations. The last flag tells the other ranks of an error here, as agree().
   ScoreObjects objects;
   std::vector<double> flags(num_items + 1, 0.0);
   Expected<void> first_error;
@@ -132,16 +211,21 @@ Expected<MiniBatch> LearnerImpl::make_mini_batch(const StepBatch& step, const Se
       num_tokens.push_back(num_call_tokens(trajectory));
     }
   }
-  const AlignPackOptions pack{setup_.pack.max_tokens, setup_.pack.share_prefixes, setup_.pack.min_shared_tokens};
   const std::int64_t teacher_width = has_opd() ? models_.teacher_head_VE.size(1) : 0;
   for (const std::vector<std::size_t>& group : split_by_tokens(num_tokens, setup_.learner.num_threads)) {
+    std::vector<const Trajectory*> trajectories;
     std::vector<ScoredInvocation> invocations;
     for (const std::size_t index : group) {
       const Selection::Item& item = selection.items[mine[index]];
-      append_scored(step.trajectories[item.trajectory], item, scores.of_item[mine[index]], invocations);
+      trajectories.push_back(&step.trajectories[item.trajectory]);
+      append_scored(*trajectories.back(), item, scores.of_item[mine[index]], invocations);
+    }
+    const Expected<std::vector<PackedBatch>> packs = pack(trajectories, setup_.pack, is_flat());
+    if (!packs) {
+      return unexpected(packs.error());
     }
     Expected<std::vector<MicroBatch>> micro_batches =
-        make_micro_batches(invocations, pack, teacher_width, models_.student.dtype());
+        make_micro_batches(invocations, *packs, teacher_width, models_.student.dtype());
     if (!micro_batches) {
       return unexpected(micro_batches.error());
     }

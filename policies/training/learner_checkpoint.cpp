@@ -1,4 +1,5 @@
-// A learner's checkpoint: `policy/` and `critic/` as Hugging Face folders, optimizer.safetensors, state.json.
+// A learner's checkpoint: `policy/` and `critic/` as Hugging Face folders, optimizer.safetensors, and state.json, which has
+// the counters and the hashes of all other files.
 #include <ATen/ops/empty.h>
 
 #include <cstring>
@@ -12,13 +13,14 @@
 
 #include "policies/model/checkpoint.hpp"
 #include "policies/model/safetensors.hpp"
+#include "policies/training/file_hashes.hpp"
 #include "policies/training/learner_impl.hpp"
 
 namespace memopd {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 
 HostTensor to_host(const std::string& name, const at::Tensor& flat) {
   HostTensor host{name, flat.scalar_type() == at::kDouble ? DType::float64 : DType::float32, {flat.numel()}, {}};
@@ -73,14 +75,15 @@ Expected<nlohmann::json> read_state(const fs::path& path) {
   nlohmann::json state = nlohmann::json::parse(file, nullptr, false);
   for (const char* const key : {"format_version", "lineage", "policy_version", "schedule_step", "skipped_in_a_row",
                                 "policy_updates", "critic_updates"}) {
-    if (!state.is_object() || !state.contains(key) || !state[key].is_number_integer()) {
-      return unexpected(ErrorCode::parse_error, path.string() + ": no integer \"" + key + "\"");
+    if (!state.is_object() || !state.contains(key) || !state[key].is_number_integer() || state[key] < 0) {
+      return unexpected(ErrorCode::parse_error, path.string() + ": no integer \"" + key + "\" from 0 on");
     }
   }
   if (state["format_version"] != kFormatVersion) {
     return unexpected(ErrorCode::parse_error, path.string() + ": format_version " + state["format_version"].dump() +
                                                   ", this build reads " + std::to_string(kFormatVersion));
   }
+  MEMOPD_RETURN_IF_ERROR(check_files(path.parent_path(), state.value("files", FileHashes())));
   return state;
 }
 
@@ -118,8 +121,13 @@ Expected<void> LearnerImpl::save_checkpoint(const fs::path& folder, const std::s
     append_moments("critic", *critic_optimizer_, tensors);
   }
   MEMOPD_RETURN_IF_ERROR(write_safetensors(unfinished / "optimizer.safetensors", tensors));
+  const Expected<FileHashes> hashes = hash_files(unfinished);
+  if (!hashes) {
+    return unexpected(hashes.error());
+  }
   MEMOPD_RETURN_IF_ERROR(write_state(unfinished / "state.json",
                                      {{"format_version", kFormatVersion},
+                                      {"files", *hashes},
                                       {"lineage", lineage_},
                                       {"policy_version", policy_version_},
                                       {"schedule_step", schedule_step_},

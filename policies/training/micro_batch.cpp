@@ -65,15 +65,20 @@ Expected<MicroBatch> make_micro_batch(const PackedBatch& pack, std::span<const S
   batch.token_ids.assign(pack.response_token_ids.begin(), pack.response_token_ids.end());
   const std::size_t num_rows = batch.num_rows();
   batch.is_included.assign(num_rows, 1);
-  for (auto* const column : {&batch.rollout_log_probs, &batch.old_log_probs, &batch.old_values, &batch.advantages,
-                             &batch.returns, &batch.policy_weights}) {
+  for (auto* const column : {&batch.rollout_log_probs, &batch.old_log_probs, &batch.reference_log_probs,
+                             &batch.old_values, &batch.advantages, &batch.returns, &batch.policy_weights}) {
     column->assign(num_rows, 0);
   }
   for (std::size_t i = 0; i < invocations.size(); ++i) {
     const PackedInvocation& packed = pack.invocations[i];
-    batch.invocations.push_back({invocations[i].trajectory, packed.invocation_index,
+    MEMOPD_CHECK(packed.trajectory_id == invocations[i].invocation->trajectory_id &&
+                     packed.invocation_index == invocations[i].invocation->invocation_index,
+                 "a pack names other invocations than those it was made of");
+    batch.invocations.push_back({invocations[i].trajectory,
+                                 packed.invocation_index,
                                  static_cast<std::size_t>(packed.response_begin),
-                                 static_cast<std::size_t>(packed.response_end)});
+                                 static_cast<std::size_t>(packed.response_end),
+                                 {packed.digest, invocations[i].teacher_digest, {}}});
     const std::vector<float>& rollout = invocations[i].invocation->rollout_log_probs;
     std::copy_n(rollout.begin(), std::min(rollout.size(), invocations[i].invocation->response_token_ids.size()),
                 batch.rollout_log_probs.begin() + packed.response_begin);
@@ -113,22 +118,17 @@ Expected<void> check_scores(const ScoredInvocation& scored, std::int64_t teacher
 }
 
 Expected<std::vector<MicroBatch>> make_micro_batches(std::span<const ScoredInvocation> invocations,
-                                                     const AlignPackOptions& pack, std::int64_t teacher_width,
+                                                     std::span<const PackedBatch> packs, std::int64_t teacher_width,
                                                      at::ScalarType dtype) {
-  std::vector<const Invocation*> pointers;
   for (const ScoredInvocation& scored : invocations) {
     if (teacher_width > 0) {
       MEMOPD_RETURN_IF_ERROR(check_scores(scored, teacher_width));
     }
-    pointers.push_back(scored.invocation);
-  }
-  Expected<std::vector<PackedBatch>> packs = align_pack(std::span<const Invocation* const>(pointers), pack);
-  if (!packs) {
-    return unexpected(packs.error());
   }
   std::vector<MicroBatch> batches;
   std::size_t begin = 0;
-  for (const PackedBatch& packed : *packs) {
+  for (const PackedBatch& packed : packs) {
+    MEMOPD_CHECK(begin + packed.invocations.size() <= invocations.size(), "packs of more invocations than were given");
     Expected<MicroBatch> batch =
         make_micro_batch(packed, invocations.subspan(begin, packed.invocations.size()), teacher_width, dtype);
     if (!batch) {

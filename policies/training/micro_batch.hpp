@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "policies/model/packed_tensors.hpp"
+#include "policies/training/digest_check.hpp"
 #include "policies/training/learner.hpp"
-#include "runtime/alignpack/align_pack.hpp"
 #include "runtime/base/expected.hpp"
+#include "runtime/data/packed_batch.hpp"
 #include "runtime/data/teacher_scores.hpp"
 
 namespace memopd {
@@ -25,6 +26,7 @@ struct ScoredInvocation {
   std::size_t trajectory = 0;                     ///< the caller's number of its trajectory
   std::shared_ptr<const TeacherScores> scores{};  ///< null without a teacher
   std::int32_t row_begin = 0;                     ///< into scores
+  Digest teacher_digest{};                        ///< of the state that was scored
 };
 
 /// Rows [begin, end) of one invocation in its micro-batch.
@@ -33,6 +35,7 @@ struct InvocationRows {
   std::int32_t invocation_index = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
+  FedDigests digests{};  ///< the learner's is zero where there is nothing to compare it with
 };
 
 struct MicroBatch {
@@ -43,6 +46,7 @@ struct MicroBatch {
   std::vector<std::uint8_t> is_included;    ///< 0 = excluded from every loss
   std::vector<double> rollout_log_probs;
   std::vector<double> old_log_probs;
+  std::vector<double> reference_log_probs;  ///< of the frozen reference; read with ppo.reference_kl_coef > 0 only
   std::vector<double> old_values;
   std::vector<double> advantages;
   std::vector<double> returns;
@@ -52,11 +56,20 @@ struct MicroBatch {
   [[nodiscard]] std::size_t num_rows() const { return token_ids.size(); }
 };
 
-/// Packs `invocations` in order. Rows whose teacher row is invalid or not finite start out excluded.
+/// This rank's part of one optimizer step, and what all ranks together have in it.
+struct MiniBatch {
+  std::vector<MicroBatch> micro_batches;
+  std::int64_t num_response_tokens = 0;  ///< R, over all ranks, excluded rows included
+  std::int64_t num_trajectories = 0;     ///< over all ranks
+};
+
+/// One micro-batch for each of `packs`, whose tables together name `invocations`, in order. Rows whose teacher row is
+/// invalid or not finite start out excluded.
+/// @param teacher_width  0 = no scores are read
 /// @error shape_mismatch  scores of another width or of an integer type
 /// @error row_count_mismatch  scores with fewer rows than [row_begin, row_begin + A); names the invocation
 Expected<std::vector<MicroBatch>> make_micro_batches(std::span<const ScoredInvocation> invocations,
-                                                     const AlignPackOptions& pack, std::int64_t teacher_width,
+                                                     std::span<const PackedBatch> packs, std::int64_t teacher_width,
                                                      at::ScalarType dtype);
 
 /// Checks what make_micro_batches would refuse, for one invocation.

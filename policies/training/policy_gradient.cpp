@@ -36,6 +36,12 @@ PolicyGradients policy_gradients(const Transformer& student, const PackedTensors
   return result;
 }
 
+std::vector<double> to_vector(const at::Tensor& values_R) {
+  const at::Tensor contiguous = values_R.detach().to(at::kDouble).contiguous();
+  const double* const data = contiguous.const_data_ptr<double>();
+  return {data, data + contiguous.numel()};
+}
+
 at::Tensor student_rows(const Transformer& student, const PackedTensors& pack) {
   const c10::NoGradGuard no_grad;
   return student.hidden(pack).index_select(0, pack.response_index);

@@ -22,6 +22,9 @@ struct PolicyGradients {
 PolicyGradients policy_gradients(const Transformer& student, const PackedTensors& pack, const HeadLossOptions& options,
                                  HeadRows rows);
 
+/// Values of a [R] tensor, without its history.
+[[nodiscard]] std::vector<double> to_vector(const at::Tensor& values_R);
+
 /// The same forward without gradients: the hidden states at response_index, [R, D].
 at::Tensor student_rows(const Transformer& student, const PackedTensors& pack);
 

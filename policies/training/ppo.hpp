@@ -2,9 +2,11 @@
 //
 //   loss   max(-A rho, -A clip(rho, 1 - e, 1 + e)),  rho = exp(log_prob - old_log_prob)
 //   dual   for A < 0 at most -A c
+//   lag    with max_policy_lag > 0 the loss of a token is weighted by min(exp(old_log_prob - rollout_log_prob), w_max)
 //   value  0.5 max((V - G)^2, (clip(V) - G)^2),      clip(V) = V_old + clip(V - V_old, -c, c)
 //
-// Sources: Schulman et al., Proximal Policy Optimization Algorithms (2017); Ye et al. (2020) for the dual clip.
+// Sources: Schulman et al., Proximal Policy Optimization Algorithms (2017); Ye et al. (2020) for the dual clip; Hilton et
+// al., Batch size-invariance for policy optimization (2021) for the decoupled weight.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +40,13 @@ struct PpoTerm {
     term.d_log_prob = 0;
   }
   return term;
+}
+
+/// How much likelier the old policy, from which the ratio starts, finds a token than the one that sampled it: in (0,
+/// ppo.max_rollout_weight].
+[[nodiscard]] inline double rollout_weight(double old_log_prob, double rollout_log_prob, const PpoConfig& ppo) {
+  const double log_ratio = std::clamp(old_log_prob - rollout_log_prob, -kMaxLogRatio, kMaxLogRatio);
+  return std::min(std::exp(log_ratio), ppo.max_rollout_weight);
 }
 
 struct ValueTerm {

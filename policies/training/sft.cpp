@@ -22,6 +22,8 @@
 #include "policies/training/schedule.hpp"
 #include "policies/training/step_plan.hpp"
 #include "policies/training/worker_threads.hpp"
+#include "runtime/alignpack/align_pack.hpp"
+#include "runtime/alignpack/history_pack.hpp"
 #include "runtime/base/random.hpp"
 
 namespace memopd {
@@ -50,6 +52,42 @@ Expected<Transformer> make_model(const SftSetup& setup) {
   return random_transformer(*config, init_options(setup.sft.model, setup.seed), dtype);
 }
 
+/// What stays together in a pack: calls of one trajectory, which share prefixes or make up one history.
+struct Run {
+  std::vector<const Invocation*> invocations;  ///< with response tokens
+  const Trajectory* trajectory = nullptr;      ///< a history
+  std::int64_t num_tokens = 0;
+};
+
+std::vector<Run> runs_of(std::span<const Invocation* const> invocations) {
+  std::vector<Run> runs;
+  for (const Invocation* const invocation : invocations) {
+    if (runs.empty() || runs.back().invocations.back()->trajectory_id != invocation->trajectory_id) {
+      runs.emplace_back();
+    }
+    runs.back().invocations.push_back(invocation);
+    runs.back().num_tokens +=
+        static_cast<std::int64_t>(invocation->prompt_token_ids.size() + invocation->response_token_ids.size());
+  }
+  return runs;
+}
+
+std::vector<Run> runs_of(std::span<const Trajectory* const> trajectories) {
+  std::vector<Run> runs;
+  for (const Trajectory* const trajectory : trajectories) {
+    Run run{.invocations = {}, .trajectory = trajectory, .num_tokens = num_history_tokens(*trajectory)};
+    for (const Invocation& invocation : trajectory->invocations) {
+      if (!invocation.response_token_ids.empty()) {
+        run.invocations.push_back(&invocation);
+      }
+    }
+    if (!run.invocations.empty()) {
+      runs.push_back(std::move(run));
+    }
+  }
+  return runs;
+}
+
 class SftTrainerImpl final : public SftTrainer {
  public:
   SftTrainerImpl(SftSetup setup, Transformer model)
@@ -66,6 +104,7 @@ class SftTrainerImpl final : public SftTrainer {
 
   Expected<SftReport> copy_warmup_step() override;
   Expected<SftReport> step(std::span<const Invocation* const> batch) override;
+  Expected<SftReport> step_flat(std::span<const Trajectory* const> batch) override;
   [[nodiscard]] std::int64_t num_steps() const override { return num_steps_; }
   [[nodiscard]] WeightSet weights() const override { return to_weight_set(saved_model(), 0, num_steps_); }
   Expected<void> save(const std::filesystem::path& folder) const override {
@@ -78,7 +117,15 @@ class SftTrainerImpl final : public SftTrainer {
   }
   /// One update on the included rows of `batches`; none if there is no such row.
   Expected<SftReport> train(std::vector<MicroBatch> batches, AdamW& optimizer, double lr);
-  Expected<std::vector<MicroBatch>> pack(std::span<const Invocation* const> invocations) const;
+  /// The next optimizer step of the schedule on `runs`.
+  Expected<SftReport> train_next(const std::vector<Run>& runs);
+  /// InvocationRows.trajectory is the number of the run.
+  Expected<std::vector<MicroBatch>> pack(const std::vector<Run>& runs) const;
+  Expected<void> check(const Invocation& invocation) const {
+    return check_invocation(invocation, {.scored_vocab = setup_.scored_vocab,
+                                         .vocab_size = model_.config().vocab_size,
+                                         .max_tokens = setup_.pack.max_tokens});
+  }
   void start_average();
   Expected<void> average_weights();
   [[nodiscard]] Transformer saved_model() const;
@@ -94,29 +141,31 @@ class SftTrainerImpl final : public SftTrainer {
   std::int32_t num_copy_steps_ = 0;
 };
 
-Expected<std::vector<MicroBatch>> SftTrainerImpl::pack(std::span<const Invocation* const> invocations) const {
-  // Calls of one trajectory stay together: they share prefixes. InvocationRows.trajectory is the number of the run.
-  std::vector<std::vector<const Invocation*>> runs;
+Expected<std::vector<MicroBatch>> SftTrainerImpl::pack(const std::vector<Run>& runs) const {
   std::vector<std::int64_t> num_tokens;
-  for (const Invocation* const invocation : invocations) {
-    if (runs.empty() || runs.back().back()->trajectory_id != invocation->trajectory_id) {
-      runs.emplace_back();
-      num_tokens.push_back(0);
-    }
-    runs.back().push_back(invocation);
-    num_tokens.back() +=
-        static_cast<std::int64_t>(invocation->prompt_token_ids.size() + invocation->response_token_ids.size());
+  for (const Run& run : runs) {
+    num_tokens.push_back(run.num_tokens);
   }
   const AlignPackOptions options{setup_.pack.max_tokens, setup_.pack.share_prefixes, setup_.pack.min_shared_tokens};
   std::vector<MicroBatch> batches;
   for (const std::vector<std::size_t>& group : split_by_tokens(num_tokens, setup_.sft.num_threads)) {
     std::vector<ScoredInvocation> scored;
+    std::vector<const Invocation*> invocations;
+    std::vector<const Trajectory*> histories;
     for (const std::size_t run : group) {
-      for (const Invocation* const invocation : runs[run]) {
+      for (const Invocation* const invocation : runs[run].invocations) {
         scored.push_back({.invocation = invocation, .trajectory = run});
+        invocations.push_back(invocation);
       }
+      histories.push_back(runs[run].trajectory);
     }
-    Expected<std::vector<MicroBatch>> packed = make_micro_batches(scored, options, 0, model_.dtype());
+    const Expected<std::vector<PackedBatch>> packs =
+        histories.front() != nullptr ? pack_histories(histories, HistoryState::persistent_history, options)
+                                     : align_pack(invocations, options);
+    if (!packs) {
+      return unexpected(packs.error());
+    }
+    Expected<std::vector<MicroBatch>> packed = make_micro_batches(scored, *packs, 0, model_.dtype());
     if (!packed) {
       return unexpected(packed.error());
     }
@@ -174,7 +223,7 @@ Expected<SftReport> SftTrainerImpl::copy_warmup_step() try {
   for (const CopyRow& row : rows) {
     invocations.push_back(&row.invocation);
   }
-  Expected<std::vector<MicroBatch>> batches = pack(invocations);
+  Expected<std::vector<MicroBatch>> batches = pack(runs_of(invocations));
   if (!batches) {
     return unexpected(batches.error());
   }
@@ -200,14 +249,29 @@ Expected<SftReport> SftTrainerImpl::copy_warmup_step() try {
 Expected<SftReport> SftTrainerImpl::step(std::span<const Invocation* const> batch) try {
   std::vector<const Invocation*> with_response;
   for (const Invocation* const invocation : batch) {
-    MEMOPD_RETURN_IF_ERROR(check_invocation(*invocation, {.scored_vocab = setup_.scored_vocab,
-                                                          .vocab_size = model_.config().vocab_size,
-                                                          .max_tokens = setup_.pack.max_tokens}));
+    MEMOPD_RETURN_IF_ERROR(check(*invocation));
     if (!invocation->response_token_ids.empty()) {
       with_response.push_back(invocation);
     }
   }
-  Expected<std::vector<MicroBatch>> batches = pack(with_response);
+  return train_next(runs_of(with_response));
+} catch (const std::exception& exception) {
+  return unexpected(ErrorCode::internal, std::string("sft: ") + exception.what());
+}
+
+Expected<SftReport> SftTrainerImpl::step_flat(std::span<const Trajectory* const> batch) try {
+  for (const Trajectory* const trajectory : batch) {
+    for (const Invocation& invocation : trajectory->invocations) {
+      MEMOPD_RETURN_IF_ERROR(check(invocation));
+    }
+  }
+  return train_next(runs_of(batch));
+} catch (const std::exception& exception) {
+  return unexpected(ErrorCode::internal, std::string("sft: ") + exception.what());
+}
+
+Expected<SftReport> SftTrainerImpl::train_next(const std::vector<Run>& runs) {
+  Expected<std::vector<MicroBatch>> batches = pack(runs);
   if (!batches) {
     return unexpected(batches.error());
   }
@@ -219,8 +283,6 @@ Expected<SftReport> SftTrainerImpl::step(std::span<const Invocation* const> batc
     ++num_steps_;
   }
   return report;
-} catch (const std::exception& exception) {
-  return unexpected(ErrorCode::internal, std::string("sft: ") + exception.what());
 }
 
 void SftTrainerImpl::start_average() {
@@ -252,6 +314,11 @@ Transformer SftTrainerImpl::saved_model() const {
 }
 
 }  // namespace
+
+bool is_flat_step(const SftConfig& sft, std::uint64_t seed, std::int64_t step) {
+  SplitMix random(chain_seed(seed, {hash_name("flat_steps"), static_cast<std::uint64_t>(step)}));
+  return random.uniform() < sft.flat_frac;
+}
 
 Expected<std::unique_ptr<SftTrainer>> SftTrainer::create(const SftSetup& setup) {
   Expected<Transformer> model = make_model(setup);

@@ -1,6 +1,8 @@
 // Supervised cold start: first rows that can only be predicted by copying, then an expert's invocations.
 //
-// The states are those of the rollout: an Invocation's recorded prompt and response ids, packed like the learner's.
+// The states are those of the rollout: an Invocation's recorded prompt and response ids, packed like the learner's. A
+// share of the optimizer steps (sft.flat_frac) may read whole trajectories as persistent histories instead
+// (history_pack.hpp): a teacher that is to score such histories must have seen some.
 // Loss: cross-entropy at temperature 1 over ids [0, scored_vocab), mean over the response tokens of the whole batch
 // (RL-5), response rows only (AP-4).
 #pragma once
@@ -13,8 +15,8 @@
 
 #include "runtime/base/expected.hpp"
 #include "runtime/config/schema.hpp"
-#include "runtime/data/invocation.hpp"
 #include "runtime/data/tensor.hpp"
+#include "runtime/data/trajectory.hpp"
 
 namespace memopd {
 
@@ -38,6 +40,9 @@ struct SftReport {
   bool is_skipped = false;  ///< no update: the gradient was not finite, or there was no response token
 };
 
+/// Whether optimizer step `step` (0-based) reads flat histories: drawn by (seed, step) against sft.flat_frac.
+[[nodiscard]] bool is_flat_step(const SftConfig& sft, std::uint64_t seed, std::int64_t step);
+
 /// Not thread-safe: one caller at a time; it uses sft.num_threads threads of its own.
 class SftTrainer {
  public:
@@ -54,7 +59,11 @@ class SftTrainer {
   /// @error invocation_too_long  above pack.max_tokens
   virtual Expected<SftReport> step(std::span<const Invocation* const> batch) = 0;
 
-  /// Optimizer steps made by step().
+  /// One optimizer step on the persistent histories of `batch`: loss on every response token of every call.
+  /// @error invocation_too_long  a history above pack.max_tokens
+  virtual Expected<SftReport> step_flat(std::span<const Trajectory* const> batch) = 0;
+
+  /// Optimizer steps made by step() and step_flat().
   [[nodiscard]] virtual std::int64_t num_steps() const = 0;
 
   /// What save() writes: the averaged weights if sft.ema > 0 and a step was made, else the raw ones.

@@ -3,10 +3,43 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policies/training/step_plan.hpp"
+
 namespace memopd {
 
-StepMetrics::StepMetrics(bool has_ppo, bool has_opd, std::size_t num_calls)
-    : has_ppo_(has_ppo), has_opd_(has_opd), call_divergence_(num_calls, 0), call_rows_(num_calls, 0) {
+std::map<std::string, double> trajectory_metrics(const StepBatch& batch, std::span<const std::size_t> trained) {
+  double num_responses = 0;
+  double num_truncated = 0;
+  double num_tokens = 0;
+  double num_repeats = 0;
+  std::int64_t oldest = batch.policy_version;
+  for (const std::size_t place : trained) {
+    oldest = std::min(oldest, oldest_version(batch.trajectories[place]));
+    for (const Invocation& invocation : batch.trajectories[place].invocations) {
+      const std::vector<std::int32_t>& ids = invocation.response_token_ids;
+      num_responses += 1;
+      num_truncated += invocation.finish_reason == FinishReason::length ? 1 : 0;
+      num_tokens += static_cast<double>(ids.size());
+      for (std::size_t t = 2; t < ids.size(); ++t) {
+        num_repeats += ids[t] == ids[t - 1] && ids[t] == ids[t - 2] ? 1 : 0;
+      }
+    }
+  }
+  if (num_tokens == 0) {
+    return {};
+  }
+  return {{"train/max_lag", static_cast<double>(batch.policy_version - oldest)},
+          {"train/truncated_frac", num_truncated / num_responses},
+          {"train/repeat_frac", num_repeats / num_tokens}};
+}
+
+StepMetrics::StepMetrics(const StepParts& parts, const StepBatch& batch) : parts_(parts) {
+  std::size_t num_calls = 1;
+  for (const Trajectory& trajectory : batch.trajectories) {
+    num_calls = std::max(num_calls, trajectory.invocations.size());
+  }
+  call_divergence_.assign(num_calls, 0);
+  call_rows_.assign(num_calls, 0);
   for (const char* const sum : {"loss",
                                 "ppo_loss",
                                 "value_loss",
@@ -27,7 +60,14 @@ StepMetrics::StepMetrics(bool has_ppo, bool has_opd, std::size_t num_calls)
                                 "excluded_rows",
                                 "packed_tokens",
                                 "response_tokens",
-                                "teacher_not_finite"}) {
+                                "teacher_not_finite",
+                                "digests",
+                                "digest_mismatches",
+                                "single_groups",
+                                "reference_kl",
+                                "reference_rows",
+                                "rollout_weight",
+                                "rollout_weight_rows"}) {
     sums_[sum] = 0;
   }
 }
@@ -42,6 +82,16 @@ void StepMetrics::add_rollout_gap(const MicroBatch& batch) {
   sums_["packed_tokens"] += static_cast<double>(batch.tensors.num_tokens());
   sums_["response_tokens"] += static_cast<double>(batch.num_rows());
   sums_["invalid_rows"] += static_cast<double>(batch.num_invalid_teacher_rows);
+}
+
+void StepMetrics::add_reference(const MicroBatch& batch) {
+  for (std::size_t r = 0; r < batch.num_rows(); ++r) {
+    const double gap = batch.old_log_probs[r] - batch.reference_log_probs[r];
+    if (std::isfinite(gap)) {
+      sums_["reference_kl"] += gap;
+      sums_["reference_rows"] += 1;
+    }
+  }
 }
 
 void StepMetrics::add_returns(const MicroBatch& batch) {
@@ -69,7 +119,7 @@ void StepMetrics::add_losses(const MicroBatch& batch, const HeadRowValues& value
       }
       const double weight = batch.policy_weights[r];
       double loss = opd_weight * options.opd_coef * values.divergences[r];
-      if (has_ppo_) {
+      if (parts_.has_ppo) {
         const PpoTerm& term = values.ppo[r];
         loss += weight * (options.ppo.coef * term.loss - options.ppo.entropy_coef * values.entropies[r]);
         sums_["ppo_loss"] += weight * term.loss;
@@ -110,11 +160,39 @@ Expected<void> StepMetrics::reduce(Collective& collective) {
   return {};
 }
 
+void StepMetrics::add_policy_metrics(double num_mini_batches, std::map<std::string, double>& metrics) const {
+  if (parts_.has_ppo) {
+    metrics["ppo/loss"] = at("ppo_loss") / num_mini_batches;
+    metrics["ppo/clip_frac"] = at("clipped") / at("rows");
+    metrics["ppo/max_ratio_error"] = max_ratio_error_;
+    metrics["ppo/approx_kl"] = at("approx_kl") / at("rows");
+  }
+  if (parts_.has_groups) {
+    metrics["ppo/single_groups"] = at("single_groups");
+  }
+  if (parts_.has_reference && at("reference_rows") > 0) {
+    metrics["ppo/reference_kl"] = at("reference_kl") / at("reference_rows");
+  }
+  if (parts_.is_decoupled && at("rollout_weight_rows") > 0) {
+    metrics["ppo/rollout_weight"] = at("rollout_weight") / at("rollout_weight_rows");
+  }
+  if (parts_.has_critic) {
+    metrics["critic/value_loss"] = at("value_loss") / num_mini_batches;
+    const double n = std::max(at("return_rows"), 1.0);
+    const double variance = at("returns_squared") / n - (at("returns") / n) * (at("returns") / n);
+    const double unexplained = at("errors_squared") / n - (at("errors") / n) * (at("errors") / n);
+    metrics["critic/explained_variance"] = variance > 1e-12 ? 1 - unexplained / variance : 0;
+    metrics["critic/return_mean"] = at("returns") / n;
+  }
+}
+
 std::map<std::string, double> StepMetrics::finish(std::int64_t num_mini_batches) const {
   std::map<std::string, double> metrics{{"train/response_tokens", at("response_tokens")},
                                         {"train/packed_tokens", at("packed_tokens")},
-                                        {"train/excluded_rows", at("excluded_rows")}};
-  if (has_opd_) {
+                                        {"train/excluded_rows", at("excluded_rows")},
+                                        {"align/checked", at("digests")},
+                                        {"align/mismatch", at("digest_mismatches")}};
+  if (parts_.has_opd) {
     metrics["opd/invalid_teacher_rows"] = at("invalid_rows") + at("teacher_not_finite");
   }
   if (at("gap_rows") > 0) {
@@ -126,19 +204,8 @@ std::map<std::string, double> StepMetrics::finish(std::int64_t num_mini_batches)
   const auto mini_batches = static_cast<double>(num_mini_batches);
   metrics["train/loss"] = at("loss") / mini_batches;
   metrics["train/entropy"] = at("entropy") / at("rows");
-  if (has_ppo_) {
-    metrics["ppo/loss"] = at("ppo_loss") / mini_batches;
-    metrics["ppo/clip_frac"] = at("clipped") / at("rows");
-    metrics["ppo/max_ratio_error"] = max_ratio_error_;
-    metrics["ppo/approx_kl"] = at("approx_kl") / at("rows");
-    metrics["critic/value_loss"] = at("value_loss") / mini_batches;
-    const double n = std::max(at("return_rows"), 1.0);
-    const double variance = at("returns_squared") / n - (at("returns") / n) * (at("returns") / n);
-    const double unexplained = at("errors_squared") / n - (at("errors") / n) * (at("errors") / n);
-    metrics["critic/explained_variance"] = variance > 1e-12 ? 1 - unexplained / variance : 0;
-    metrics["critic/return_mean"] = at("returns") / n;
-  }
-  if (has_opd_) {
+  add_policy_metrics(mini_batches, metrics);
+  if (parts_.has_opd) {
     metrics["opd/divergence"] = at("divergence") / at("rows");
     for (std::size_t call = 0; call < call_rows_.size(); ++call) {
       if (call_rows_[call] > 0) {

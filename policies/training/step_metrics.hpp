@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,29 @@
 
 namespace memopd {
 
+/// What of the trained trajectories needs no model: train/max_lag, train/truncated_frac (responses that ended at their
+/// length limit), train/repeat_frac (response tokens that equal the two before them). The same on every rank.
+/// @param trained  places in `batch`; none gives no metric
+[[nodiscard]] std::map<std::string, double> trajectory_metrics(const StepBatch& batch,
+                                                               std::span<const std::size_t> trained);
+
+/// Which parts of a step there are; the others have no metrics.
+struct StepParts {
+  bool has_ppo = false;
+  bool has_critic = false;
+  bool has_groups = false;
+  bool has_reference = false;
+  bool has_opd = false;
+  bool is_decoupled = false;
+};
+
 class StepMetrics {
  public:
-  /// @param num_calls  longest trajectory of the step, in invocations; the same on every rank
-  StepMetrics(bool has_ppo, bool has_opd, std::size_t num_calls);
+  /// @param batch  the whole step: the same on every rank
+  StepMetrics(const StepParts& parts, const StepBatch& batch);
 
   void add_rollout_gap(const MicroBatch& batch);
+  void add_reference(const MicroBatch& batch);
   void add_returns(const MicroBatch& batch);
   void add_losses(const MicroBatch& batch, const HeadRowValues& values, const HeadLossOptions& options,
                   double opd_weight, bool is_first_epoch, bool is_first_update);
@@ -36,10 +54,10 @@ class StepMetrics {
   [[nodiscard]] std::map<std::string, double> finish(std::int64_t num_mini_batches) const;
 
  private:
+  void add_policy_metrics(double num_mini_batches, std::map<std::string, double>& metrics) const;
   [[nodiscard]] double at(const std::string& sum) const { return sums_.at(sum); }
 
-  bool has_ppo_;
-  bool has_opd_;
+  StepParts parts_;
   std::map<std::string, double> sums_;
   double max_ratio_error_ = 0;  ///< of the first optimizer step, of this rank
   std::vector<double> call_divergence_;

@@ -1,12 +1,14 @@
 #include "policies/training/step_plan.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "runtime/alignpack/history_pack.hpp"
 #include "runtime/base/random.hpp"
 
 namespace memopd {
@@ -26,6 +28,47 @@ Expected<void> check_score(const Invocation& invocation, const ScoreRef& score, 
                       name_of(invocation) + ": scored for head " + std::to_string(score.head_fingerprint) +
                           ", the learner holds head " + std::to_string(rules.head_fingerprint) + " over " +
                           std::to_string(rules.scored_vocab) + " ids");
+  }
+  return {};
+}
+
+/// Every token has a version, none a later one than the learner's (RL-3).
+Expected<void> check_versions(const Invocation& invocation, std::int64_t policy_version) {
+  const auto num_tokens = static_cast<std::int64_t>(invocation.response_token_ids.size());
+  std::int64_t num_versioned = 0;
+  for (const VersionRun& run : invocation.policy_versions) {
+    if (run.count < 0 || run.policy_version > policy_version) {
+      return unexpected(ErrorCode::invalid_argument, name_of(invocation) + ": " + std::to_string(run.count) +
+                                                         " tokens of policy_version " +
+                                                         std::to_string(run.policy_version) + ", the learner is at " +
+                                                         std::to_string(policy_version));
+    }
+    num_versioned += run.count;
+  }
+  if (num_versioned != num_tokens) {
+    return unexpected(ErrorCode::invalid_argument, name_of(invocation) + ": versions of " +
+                                                       std::to_string(num_versioned) + " tokens, the response has " +
+                                                       std::to_string(num_tokens));
+  }
+  return {};
+}
+
+Expected<void> check_trajectory(const Trajectory& trajectory, const SelectionRules& rules,
+                                std::int64_t policy_version) {
+  for (const Invocation& invocation : trajectory.invocations) {
+    MEMOPD_RETURN_IF_ERROR(check_invocation(invocation, rules));
+    MEMOPD_RETURN_IF_ERROR(check_versions(invocation, policy_version));
+    if (rules.needs_rollout && invocation.rollout_log_probs.size() != invocation.response_token_ids.size()) {
+      return unexpected(ErrorCode::invalid_argument,
+                        name_of(invocation) + ": " + std::to_string(invocation.rollout_log_probs.size()) +
+                            " rollout log-probs, the response has " +
+                            std::to_string(invocation.response_token_ids.size()) + " tokens");
+    }
+  }
+  if (const std::int64_t size = rules.is_flat ? num_history_tokens(trajectory) : 0; size > rules.max_tokens) {
+    return unexpected(ErrorCode::invocation_too_long,
+                      "trajectory " + to_string(trajectory.id) + ": " + std::to_string(size) +
+                          " tokens of its history exceed pack.max_tokens " + std::to_string(rules.max_tokens));
   }
   return {};
 }
@@ -54,6 +97,16 @@ Expected<std::vector<const ScoreRef*>> find_scores(const Trajectory& trajectory,
 std::string name_of(const Invocation& invocation) {
   return "trajectory " + to_string(invocation.trajectory_id) + ", invocation " +
          std::to_string(invocation.invocation_index);
+}
+
+std::int64_t oldest_version(const Trajectory& trajectory) {
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+  for (const Invocation& invocation : trajectory.invocations) {
+    for (const VersionRun& run : invocation.policy_versions) {
+      oldest = run.count > 0 ? std::min(oldest, run.policy_version) : oldest;
+    }
+  }
+  return oldest;
 }
 
 Expected<void> check_invocation(const Invocation& invocation, const SelectionRules& rules) {
@@ -95,8 +148,10 @@ Expected<Selection> select_trajectories(const StepBatch& batch, const SelectionR
       drop("empty");
       continue;
     }
-    for (const Invocation& invocation : trajectory.invocations) {
-      MEMOPD_RETURN_IF_ERROR(check_invocation(invocation, rules));
+    MEMOPD_RETURN_IF_ERROR(check_trajectory(trajectory, rules, batch.policy_version));
+    if (batch.policy_version - oldest_version(trajectory) > rules.max_policy_lag) {
+      drop(to_string(TrajectoryStatus::stale));
+      continue;
     }
     Selection::Item item{i, std::vector<const ScoreRef*>(trajectory.invocations.size(), nullptr)};
     if (rules.needs_scores) {

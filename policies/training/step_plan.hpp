@@ -16,8 +16,14 @@ struct SelectionRules {
   std::uint64_t head_fingerprint = 0;  ///< of the teacher's head, over scored_vocab rows
   std::int32_t scored_vocab = 0;       ///< response ids lie below it
   std::int32_t vocab_size = 0;         ///< prompt ids lie below it
-  std::int32_t max_tokens = 0;         ///< prompt + response of one invocation
+  std::int32_t max_tokens = 0;         ///< prompt + response of one invocation, or a history if flat
+  bool is_flat = false;                ///< learner.state "persistent_history"
+  std::int64_t max_policy_lag = 0;     ///< versions
+  bool needs_rollout = false;          ///< rollout log-probs of every token
 };
+
+/// The oldest policy_version among the response tokens of a trajectory that has some.
+[[nodiscard]] std::int64_t oldest_version(const Trajectory& trajectory);
 
 /// Whether this invocation can be trained on under `rules`.
 /// @error invocation_too_long, invalid_argument  as select_trajectories
@@ -34,9 +40,11 @@ struct Selection {
   std::vector<DroppedTrajectory> dropped;  ///< in batch order
 };
 
-/// Status rule of TrajectoryStatus, then "empty", then "teacher_unavailable".
+/// Status rule of TrajectoryStatus, then "empty", then "stale" (older than batch.policy_version - max_policy_lag), then
+/// "teacher_unavailable".
 /// @error row_count_mismatch  a ScoreRef with another number of rows than the invocation's response tokens
-/// @error invalid_argument    a ScoreRef of another head, or an id outside its vocabulary; names the invocation
+/// @error invalid_argument    a ScoreRef of another head, an id outside its vocabulary, tokens without a version or of one
+///                            after the batch's, or without a rollout log-prob where it is needed; names the invocation
 /// @error invocation_too_long above max_tokens
 Expected<Selection> select_trajectories(const StepBatch& batch, const SelectionRules& rules);
 

@@ -171,7 +171,7 @@ struct PpoConfig {
   double clip = 0.2;                ///< (0, 1)
   double dual_clip = 0.0;           ///< 0 = off, else > 1
   double entropy_coef = 0.0;        ///< >= 0
-  bool whiten_advantages = true;    ///< once per step over its response tokens
+  bool whiten_advantages = true;    ///< once per step over its response tokens; never with "grpo"
   std::string loss_mean = "token";  ///< "token" | "sequence"
   double reference_kl_coef = 0.0;   ///< >= 0; times (log_prob - reference), subtracted from the per-token reward
   double max_rollout_weight = 2.0;  ///< async: bound of exp(old - rollout log-prob) on the PPO term; >= 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden numbers of policies/training from PyTorch's autograd and optimizer, in float64.
 
-Writes training/{head_losses,ppo,adamw,gae}.json beside this file. The formulas are written out naively here; only
+Writes training/{head_losses,ppo,adamw,gae,groups}.json beside this file. The formulas are written out naively here; only
 torch.autograd and torch.optim are trusted. Environment: torch==2.11.0, numpy.
 
     python make_training_golden.py
@@ -142,8 +142,25 @@ def gae():
     write("gae.json", cases)
 
 
+def groups():
+    generator = torch.Generator().manual_seed(14)
+    cases = []
+    for sizes in ((4, 4, 4), (2, 1, 5), (8,)):
+        returns = [torch.randn(n, generator=generator) * 0.7 for n in sizes]
+        returns[-1][0] = returns[-1][-1]
+        compared = [g if len(g) > 1 else None for g in returns]
+        # verl's compute_grpo_outcome_advantage and compute_rloo_outcome_advantage; a group of one has 0 here.
+        grpo = [(g - g.mean()) / (g.std() + 1e-6) if g is not None else torch.zeros(1) for g in compared]
+        rloo = [torch.stack([g[i] - torch.cat([g[:i], g[i + 1:]]).mean() for i in range(len(g))])
+                if g is not None else torch.zeros(1) for g in compared]
+        cases.append(dict(task=[t for t, n in enumerate(sizes) for _ in range(n)], returns=flat(torch.cat(returns)),
+                          grpo=flat(torch.cat(grpo)), rloo=flat(torch.cat(rloo))))
+    write("groups.json", cases)
+
+
 if __name__ == "__main__":
     head_losses()
     ppo()
     adamw()
     gae()
+    groups()

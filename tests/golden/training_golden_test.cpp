@@ -153,4 +153,21 @@ TEST_CASE("GAE equals its definition", "[golden][RL-4]") {
   }
 }
 
+TEST_CASE("advantages of groups equal verl's formulas", "[golden][estimator]") {
+  for (const nlohmann::json& json : golden("groups.json")) {
+    const auto returns = json["returns"].get<doubles>();
+    std::vector<TrajectoryId> ids;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(returns.size()); ++i) {
+      ids.push_back({"train", 0, json["task"][static_cast<std::size_t>(i)].get<std::int32_t>(), i});
+    }
+    for (const auto& [name, estimator] : {std::pair("grpo", Estimator::grpo), std::pair("rloo", Estimator::rloo)}) {
+      const GroupAdvantages found = group_advantages(ids, returns, estimator);
+      for (std::size_t i = 0; i < returns.size(); ++i) {
+        INFO(name << " of " << i);
+        CHECK(found.advantages[i] == Approx(json[name][i].get<double>()).epsilon(0).margin(1e-12));
+      }
+    }
+  }
+}
+
 }  // namespace memopd

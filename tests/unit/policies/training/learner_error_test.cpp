@@ -112,24 +112,6 @@ TEST_CASE("a gradient that is not finite skips the update, counts it and keeps t
   CHECK(learner->policy_version() == 0);
 }
 
-TEST_CASE("a checkpoint is never overwritten, and a torn one changes nothing", "[learner][error]") {
-  const World world;
-  const auto learner = make_learner(world.setup());
-  const auto folder = world.folder.path() / "step-0";
-  REQUIRE(learner->save_checkpoint(folder));
-  CHECK(learner->save_checkpoint(folder).error().code == ErrorCode::already_exists);
-  run_step(*learner, world.step);
-  const WeightSet before = learner->weights();
-  std::filesystem::resize_file(folder / "optimizer.safetensors", 40);
-
-  const auto loaded = learner->load_checkpoint(folder);
-
-  REQUIRE_FALSE(loaded);
-  CHECK(same_bits(before, learner->weights()));
-  CHECK(learner->policy_version() == 1);
-  CHECK(learner->load_checkpoint(world.folder.path() / "none").error().code == ErrorCode::not_found);
-}
-
 TEST_CASE("settings that contradict one another are refused by name", "[learner][error]") {
   const World world;
   const auto message = [&](const LearnerSetup& setup) {

@@ -20,6 +20,7 @@ Trajectory trajectory(std::int32_t task, std::vector<std::size_t> response_lengt
     invocation.invocation_index = static_cast<std::int32_t>(j);
     invocation.prompt_token_ids = {1, 2};
     invocation.response_token_ids.assign(response_lengths[j], 3);
+    invocation.policy_versions = {{0, static_cast<std::int32_t>(response_lengths[j])}};
     made.invocations.push_back(invocation);
   }
   return made;
@@ -73,6 +74,57 @@ TEST_CASE("without distillation no scores are needed", "[step_plan]") {
   const auto selection = select_trajectories(step({trajectory(0, {2})}, {}), rules);
   REQUIRE(selection);
   CHECK(selection->items.size() == 1);
+}
+
+TEST_CASE("a trajectory is stale by its oldest token, counted from the learner's version", "[step_plan][RL-3]") {
+  StepBatch batch = step({trajectory(0, {2, 3}), trajectory(1, {2})}, {score(0, 0, 2), score(0, 1, 3), score(1, 0, 2)});
+  batch.policy_version = 7;
+  batch.trajectories[0].invocations[0].policy_versions = {{6, 2}};
+  batch.trajectories[0].invocations[1].policy_versions = {{5, 1}, {7, 2}};
+  batch.trajectories[1].invocations[0].policy_versions = {{7, 2}};
+  SelectionRules rules = kRules;
+  rules.max_policy_lag = 2;
+  CHECK(select_trajectories(batch, rules)->dropped.empty());
+  rules.max_policy_lag = 1;
+
+  const auto selection = select_trajectories(batch, rules);
+
+  REQUIRE(selection);
+  REQUIRE(selection->dropped.size() == 1);
+  CHECK(selection->dropped[0].id.task_index == 0);
+  CHECK(selection->dropped[0].reason == "stale");
+}
+
+TEST_CASE("tokens of a later version, without a version or without a needed log-prob are named errors",
+          "[step_plan][RL-3][error]") {
+  StepBatch batch = step({trajectory(0, {2})}, {score(0, 0, 2)});
+  SelectionRules rules = kRules;
+  const auto message = [&] {
+    const auto selection = select_trajectories(batch, rules);
+    return selection ? std::string() : selection.error().message;
+  };
+  Invocation& invocation = batch.trajectories[0].invocations[0];
+  invocation.policy_versions = {{0, 1}, {1, 1}};
+  CHECK(message() == "trajectory train.4.0.0, invocation 0: 1 tokens of policy_version 1, the learner is at 0");
+  invocation.policy_versions = {{0, 1}};
+  CHECK(message() == "trajectory train.4.0.0, invocation 0: versions of 1 tokens, the response has 2");
+  invocation.policy_versions = {{0, 2}};
+  CHECK(message().empty());
+  rules.needs_rollout = true;
+  CHECK(message() == "trajectory train.4.0.0, invocation 0: 0 rollout log-probs, the response has 2 tokens");
+}
+
+TEST_CASE("a history above the budget is a named error where histories are trained on", "[step_plan][error]") {
+  const StepBatch batch = step({trajectory(0, {8, 8})}, {score(0, 0, 8), score(0, 1, 8)});
+  SelectionRules rules = kRules;
+  CHECK(select_trajectories(batch, rules)->items.size() == 1);
+  rules.is_flat = true;
+
+  const auto selection = select_trajectories(batch, rules);
+
+  REQUIRE_FALSE(selection);
+  CHECK(selection.error().code == ErrorCode::invocation_too_long);
+  CHECK(selection.error().message == "trajectory train.4.0.0: 18 tokens of its history exceed pack.max_tokens 16");
 }
 
 TEST_CASE("teacher rows that do not match the response tokens are a named error", "[step_plan][error]") {

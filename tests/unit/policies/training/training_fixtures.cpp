@@ -1,5 +1,6 @@
 #include "tests/unit/policies/training/training_fixtures.hpp"
 
+#include <ATen/ATen.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +12,9 @@
 
 #include "policies/model/checkpoint.hpp"
 #include "policies/model/initialization.hpp"
+#include "policies/model/packed_tensors.hpp"
 #include "policies/model/scorer.hpp"
+#include "policies/model/transformer.hpp"
 #include "runtime/alignpack/align_pack.hpp"
 #include "runtime/base/random.hpp"
 #include "runtime/collective/collective.hpp"
@@ -66,11 +69,15 @@ Trajectory make_trajectory(std::int32_t task_index, const std::vector<std::int32
     invocation.trajectory_id = trajectory.id;
     invocation.invocation_index = static_cast<std::int32_t>(j);
     invocation.prompt_token_ids = question;
+    invocation.spans = {{0, 6, SpanKind::question}};
+    const auto append = [&](const std::vector<std::int32_t>& ids, SpanKind kind) {
+      const auto begin = static_cast<std::int32_t>(invocation.prompt_token_ids.size());
+      invocation.prompt_token_ids.insert(invocation.prompt_token_ids.end(), ids.begin(), ids.end());
+      invocation.spans.push_back({begin, begin + static_cast<std::int32_t>(ids.size()), kind});
+    };
     if (j > 0) {
-      const std::vector<std::int32_t>& kept = trajectory.invocations.back().response_token_ids;
-      const std::vector<std::int32_t> observation = draw(2);
-      invocation.prompt_token_ids.insert(invocation.prompt_token_ids.end(), kept.begin(), kept.end());
-      invocation.prompt_token_ids.insert(invocation.prompt_token_ids.end(), observation.begin(), observation.end());
+      append(trajectory.invocations.back().response_token_ids, SpanKind::kept);
+      append(draw(2), SpanKind::observation);
     }
     invocation.response_token_ids = draw(response_lengths[j]);
     for (std::int32_t t = 0; t < response_lengths[j]; ++t) {
@@ -84,6 +91,45 @@ Trajectory make_trajectory(std::int32_t task_index, const std::vector<std::int32
 
 std::vector<Trajectory> three_trajectories() {
   return {make_trajectory(0, {4, 2, 5}, 1.0), make_trajectory(1, {3}, 0.0), make_trajectory(2, {2, 1, 3, 4}, 0.5)};
+}
+
+void set_version(ScoredStep& step, std::int64_t version) {
+  step.batch.policy_version = version;
+  for (Trajectory& trajectory : step.batch.trajectories) {
+    for (Invocation& invocation : trajectory.invocations) {
+      invocation.policy_versions = {{version, static_cast<std::int32_t>(invocation.response_token_ids.size())}};
+    }
+  }
+}
+
+std::vector<double> log_probs_alone(const std::filesystem::path& model, const Invocation& invocation,
+                                    double temperature) {
+  const Transformer decoder = load_transformer(model, at::kDouble).value();
+  const Invocation* const pointer = &invocation;
+  const auto packs = align_pack(std::span<const Invocation* const>(&pointer, 1), {.share_prefixes = false});
+  const PackedTensors pack = to_tensors(packs->front()).value();
+  const at::Tensor rows = decoder.hidden(pack).index_select(0, pack.response_index);
+  const at::Tensor log_probs =
+      (decoder.logits(rows) / temperature).log_softmax(-1).gather(1, pack.response_token_ids.unsqueeze(1)).flatten();
+  return {log_probs.data_ptr<double>(), log_probs.data_ptr<double>() + log_probs.numel()};
+}
+
+std::pair<Invocation, std::vector<std::size_t>> history_of(const Trajectory& trajectory) {
+  Invocation history;
+  std::vector<std::size_t> places;
+  history.prompt_token_ids = trajectory.invocations.front().prompt_token_ids;
+  for (const Invocation& call : trajectory.invocations) {
+    if (call.invocation_index > 0) {
+      // make_trajectory: the last two prompt ids are the observation.
+      history.response_token_ids.insert(history.response_token_ids.end(), call.prompt_token_ids.end() - 2,
+                                        call.prompt_token_ids.end());
+    }
+    for (const std::int32_t id : call.response_token_ids) {
+      places.push_back(history.response_token_ids.size());
+      history.response_token_ids.push_back(id);
+    }
+  }
+  return {history, places};
 }
 
 ScoreLookup ScoredStep::lookup() const {
@@ -172,6 +218,11 @@ std::unique_ptr<Learner> make_learner(const LearnerSetup& setup) {
 }
 
 std::vector<RankResult> step_on_ranks(LearnerSetup setup, int world_size, const ScoredStep& step) {
+  return step_on_ranks(std::move(setup), world_size, [&](Learner&) { return step; });
+}
+
+std::vector<RankResult> step_on_ranks(LearnerSetup setup, int world_size,
+                                      const std::function<ScoredStep(Learner&)>& prepare) {
   setup.learner.num_ranks = world_size;
   const auto collectives = make_local_collective(world_size);
   std::vector<RankResult> results(static_cast<std::size_t>(world_size));
@@ -179,6 +230,7 @@ std::vector<RankResult> step_on_ranks(LearnerSetup setup, int world_size, const 
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     ranks.emplace_back([&, rank] {
       const std::unique_ptr<Learner> learner = Learner::create(setup, collectives[rank]).value();
+      const ScoredStep step = prepare(*learner);
       results[rank].report = learner->step(step.batch, step.lookup());
       results[rank].weights = learner->weights();
     });

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,8 +34,8 @@ inline constexpr std::int32_t kVocab = 23;
 /// Saves a float64 decoder (2 layers, width 16, grouped-query attention) with `vocab_size` ids under `folder`.
 void save_tiny_model(const std::filesystem::path& folder, std::uint64_t seed, std::int32_t vocab_size = kVocab);
 
-/// A trajectory of `response_lengths.size()` calls: call j sees a question, the previous response, an observation.
-/// Rollout log-probs are made up; rewards["final"] = reward.
+/// A trajectory of `response_lengths.size()` calls: call j sees a question, all of the previous response, an observation;
+/// with spans. Rollout log-probs are made up; sampled by version 0; rewards["final"] = reward.
 Trajectory make_trajectory(std::int32_t task_index, const std::vector<std::int32_t>& response_lengths, double reward,
                            std::uint64_t seed = 1);
 
@@ -51,6 +52,17 @@ struct ScoredStep {
   friend ScoredStep score_step(std::vector<Trajectory>, const std::filesystem::path&, std::int32_t);
   std::vector<std::shared_ptr<TeacherScores>> edited_;
 };
+
+/// Makes `version` the learner's at the start of the step and the one that sampled every token.
+void set_version(ScoredStep& step, std::int64_t version);
+
+/// Log-probs at `temperature` of the response tokens of `invocation`, alone in a forward pass in float64.
+std::vector<double> log_probs_alone(const std::filesystem::path& model, const Invocation& invocation,
+                                    double temperature = 1.0);
+
+/// The persistent history of `trajectory` as one call: prompt = its question, response = everything after it.
+/// @return  the call, and for each response token of the trajectory its index in the response
+std::pair<Invocation, std::vector<std::size_t>> history_of(const Trajectory& trajectory);
 
 /// One object per trajectory. An empty `teacher_folder` gives a step without scores.
 ScoredStep score_step(std::vector<Trajectory> trajectories, const std::filesystem::path& teacher_folder,
@@ -71,6 +83,9 @@ struct RankResult {
   WeightSet weights;
 };
 std::vector<RankResult> step_on_ranks(LearnerSetup setup, int world_size, const ScoredStep& step);
+/// The same with a step that `prepare` makes, on each rank's thread, from its learner.
+std::vector<RankResult> step_on_ranks(LearnerSetup setup, int world_size,
+                                      const std::function<ScoredStep(Learner&)>& prepare);
 
 /// Largest absolute difference over all tensors; float64 only.
 double max_difference(const WeightSet& a, const WeightSet& b);
