@@ -118,11 +118,12 @@ Expected<void> ColdStart::train() {
   DemonstrationStream demonstrations(config_, *tasks_, *session_);
   double loss = 0;
   for (std::int32_t step = 1; step <= config_.sft.num_steps; ++step) {
-    auto batch = demonstrations.next(config_.sft.batch_invocations);
+    const bool is_flat = is_flat_step(config_.sft, config_.run.seed, step - 1);
+    auto batch = demonstrations.next(config_.sft.batch_invocations, is_flat);
     if (!batch) {
       return unexpected(batch.error());
     }
-    auto done = trainer_->step(batch->pointers());
+    auto done = is_flat ? trainer_->step_flat(batch->trajectories()) : trainer_->step(batch->pointers());
     if (!done) {
       return unexpected(done.error());
     }

@@ -94,37 +94,47 @@ Expected<std::vector<RunTask>> probe_tasks(const Config& config, const TaskSourc
 
 void DemonstrationBatch::add(std::shared_ptr<const StepBatch> owner, const Trajectory& trajectory) {
   owners_.push_back(std::move(owner));
+  trajectories_.push_back(&trajectory);
   for (const Invocation& invocation : trajectory.invocations) {
     invocations_.push_back(&invocation);
   }
 }
 
 DemonstrationStream::DemonstrationStream(const Config& config, const TaskSource& source, LocalSession& session)
-    : config_(config), source_(source), session_(session) {}
+    : config_(config),
+      source_(source),
+      session_(session),
+      aligned_{&config.sft.objectives, {}},
+      flat_{&config.sft.flat_objectives, {}} {}
 
-Expected<DemonstrationBatch> DemonstrationStream::next(std::int32_t num_invocations) {
+Expected<DemonstrationBatch> DemonstrationStream::next(std::int32_t num_invocations, bool is_flat) {
+  Lane& lane = is_flat ? flat_ : aligned_;
   DemonstrationBatch batch;
   while (static_cast<std::int32_t>(batch.pointers().size()) < num_invocations) {
-    if (!pending_) {
-      MEMOPD_RETURN_IF_ERROR(begin_chunk());
+    while (lane.waiting.empty()) {
+      MEMOPD_RETURN_IF_ERROR(refill(lane));
     }
-    if (waiting_.empty()) {
-      MEMOPD_RETURN_IF_ERROR(finish_chunk());
-      MEMOPD_RETURN_IF_ERROR(begin_chunk());
-      continue;
-    }
-    const Waiting next = std::move(waiting_.front());
-    waiting_.pop_front();
+    const Waiting next = std::move(lane.waiting.front());
+    lane.waiting.pop_front();
     batch.add(next.owner, next.owner->trajectories[next.index]);
   }
   return batch;
 }
 
-Expected<void> DemonstrationStream::begin_chunk() {
+/// Waits for the chunk in the making, whosever it is, and has the next one made for `lane`.
+Expected<void> DemonstrationStream::refill(Lane& lane) {
+  if (!pending_) {
+    MEMOPD_RETURN_IF_ERROR(begin_chunk(lane));
+  }
+  MEMOPD_RETURN_IF_ERROR(finish_chunk());
+  return begin_chunk(lane);
+}
+
+Expected<void> DemonstrationStream::begin_chunk(Lane& lane) {
   SplitMix random(chain_seed(config_.run.seed, {hash_name("demonstrations"), static_cast<std::uint64_t>(chunk_)}));
   std::vector<RunTask> tasks;
   for (std::int32_t index = 0; index < kTasksPerChunk; ++index) {
-    const std::int32_t objectives = config_.sft.objectives[random.below(config_.sft.objectives.size())];
+    const std::int32_t objectives = (*lane.objectives)[random.below(lane.objectives->size())];
     auto made = source_.tasks({"train", config_.run.seed, chunk_ * kTasksPerChunk + index, 1, objectives});
     if (!made) {
       return unexpected(made.error());
@@ -138,6 +148,7 @@ Expected<void> DemonstrationStream::begin_chunk() {
   }
   ++chunk_;
   pending_ = session_.begin(std::move(tasks));
+  pending_lane_ = &lane;
   return {};
 }
 
@@ -165,7 +176,7 @@ Expected<void> DemonstrationStream::finish_chunk() {
     return unexpected(batch.error());
   }
   for (std::size_t index = 0; index < (*batch)->trajectories.size(); ++index) {
-    waiting_.push_back({*batch, index});
+    pending_lane_->waiting.push_back({*batch, index});
   }
   return {};
 }
