@@ -12,6 +12,7 @@ LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab) {
   LearnerSetup setup;
   setup.student_folder = config.student.model;
   setup.teacher_folder = config.teacher.model;
+  setup.reference_folder = config.reference.model;
   setup.ppo = config.ppo;
   setup.opd = config.opd;
   setup.optimizer = config.optimizer;
@@ -22,6 +23,8 @@ LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab) {
   setup.num_optimizer_steps =
       planned_optimizer_steps(config.learner, config.run.num_steps, config.sampling.num_samples);
   setup.seed = config.run.seed;
+  setup.max_policy_lag = config.run.max_policy_lag;
+  setup.is_deterministic = config.run.is_deterministic;
   setup.scored_vocab = scored_vocab;
   setup.reference_folder = config.reference.model;
   setup.max_policy_lag = config.run.max_policy_lag;
