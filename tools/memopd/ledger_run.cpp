@@ -94,7 +94,12 @@ Expected<Tokenizer> load_run_tokenizer(const LedgerRun& run, const std::string& 
                       fmt::format("{}: no config.toml, so name the tokenizer: --tokenizer DIR", run.folder.string()));
   }
   const StudentConfig& student = run.config->student;
-  return Tokenizer::load(student.tokenizer.empty() ? student.model : student.tokenizer);
+  auto tokenizer = Tokenizer::load(student.tokenizer.empty() ? student.model : student.tokenizer);
+  if (!tokenizer) {
+    return unexpected(tokenizer.error().code,
+                      tokenizer.error().message + ": paths of config.toml are relative to where the run was launched");
+  }
+  return tokenizer;
 }
 
 Expected<std::vector<KeptPolicy>> kept_policies(const LedgerRun& run) {

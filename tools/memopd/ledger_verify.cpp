@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "policies/model/state_digest.hpp"
 #include "policies/training/log_prob_scorer.hpp"
 #include "runtime/alignpack/align_pack.hpp"
 #include "runtime/base/random.hpp"
@@ -120,17 +121,20 @@ class Verification {
       if (!packed) {
         return unexpected(packed.error());
       }
-      for (const PackedInvocation& place : pack.invocations) {
+      const std::vector<Digest> digests = pack_digests(pack);
+      for (std::size_t i = 0; i < pack.invocations.size(); ++i) {
         const Invocation& call = *calls[next++];
-        const auto begin = packed->begin() + place.response_begin;
-        MEMOPD_RETURN_IF_ERROR(compare(call, temperature, {begin, packed->begin() + place.response_end}));
+        const PackedInvocation& place = pack.invocations[i];
+        const std::vector<double> rows(packed->begin() + place.response_begin, packed->begin() + place.response_end);
+        MEMOPD_RETURN_IF_ERROR(compare(call, temperature, rows, digests[i]));
       }
     }
     return {};
   }
 
  private:
-  Expected<void> compare(const Invocation& call, double temperature, const std::vector<double>& packed) {
+  Expected<void> compare(const Invocation& call, double temperature, const std::vector<double>& packed,
+                         const Digest& digest) {
     const Invocation* const pointer = &call;
     const auto alone_pack = align_pack({&pointer, 1}, {.max_tokens = max_tokens_, .share_prefixes = false});
     if (!alone_pack) {
@@ -147,8 +151,23 @@ class Verification {
         agree(call, "alone", *alone, packed, options_.alone_tolerance, report_.max_alone_difference);
     const bool is_recorded_equal =
         agree(call, "recorded", recorded, packed, options_.recorded_tolerance, report_.max_recorded_difference);
-    report_.num_verified += is_alone_equal && is_recorded_equal ? 1 : 0;
+    const bool is_state_equal = has_state(call, digest);
+    report_.num_verified += is_alone_equal && is_recorded_equal && is_state_equal ? 1 : 0;
     return {};
+  }
+
+  /// The engine's digest of what stood beside its cache, against that of the pack (AP-6); none recorded, none compared.
+  bool has_state(const Invocation& call, const Digest& packed) {
+    if (call.digest == Digest{}) {
+      return true;
+    }
+    ++report_.num_digests;
+    if (call.digest == packed) {
+      return true;
+    }
+    report_.mismatches.push_back(fmt::format("{}: digest {:016x}{:016x} recorded, {:016x}{:016x} packed", name_of(call),
+                                             call.digest[0], call.digest[1], packed[0], packed[1]));
+    return false;
   }
 
   bool agree(const Invocation& call, const char* what, const std::vector<double>& found,
@@ -284,7 +303,7 @@ std::string to_text(const VerifyReport& report) {
   text += fmt::format("{:24} {:8} invocations\n", "in the ledger", report.num_invocations);
   return text + fmt::format(
                     "{} of {} invocations ({} response tokens) over {} versions verified, largest log-prob "
-                    "difference {:.2e} (alone - packed {:.2e}, packed - recorded {:.2e})\n",
+                    "difference {:.2e} (alone - packed {:.2e}, packed - recorded {:.2e}); {} digests compared\n",
                     report.num_verified, report.num_checked, report.num_tokens, report.by_policy.size(),
                     std::max(report.max_alone_difference, report.max_recorded_difference), report.max_alone_difference,
                     report.max_recorded_difference);
@@ -298,6 +317,7 @@ std::string to_json(const VerifyReport& report) {
                                 {"checked", report.num_checked},
                                 {"verified", report.num_verified},
                                 {"tokens", report.num_tokens},
+                                {"digests", report.num_digests},
                                 {"by_policy", report.by_policy},
                                 {"max_alone_difference", report.max_alone_difference},
                                 {"max_recorded_difference", report.max_recorded_difference},

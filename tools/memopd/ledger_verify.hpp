@@ -32,6 +32,7 @@ struct VerifyReport {
   std::int64_t num_verified = 0;
   std::int64_t num_tokens = 0;                    ///< response tokens of those checked
   std::map<std::string, std::int64_t> by_policy;  ///< checked, by "version 12", "lineage 1 version 12", "teacher"
+  std::int64_t num_digests = 0;                   ///< checked, of which the engine recorded a digest
   double max_alone_difference = 0;                ///< nats, alone - packed
   double max_recorded_difference = 0;             ///< nats, packed - recorded
   std::vector<std::string> mismatches;            ///< one line each: invocation, token, numbers

@@ -58,6 +58,25 @@ TEST_CASE("a call recorded with another log-prob is named", "[ledger][RL-1][erro
   CHECK(report.max_recorded_difference == Approx(0.002).margin(1e-4));
 }
 
+TEST_CASE("a call whose engine saw another state than the pack is named, one without digest is not compared",
+          "[ledger][AP-6][error]") {
+  RunExample run;
+  Invocation shifted = run.call(run.version(0), {"train", 0, 1, 0}, 0, 0);
+  shifted.digest[1] ^= 1;
+  Invocation silent = run.call(run.version(0), {"train", 0, 2, 0}, 0, 0);
+  silent.digest = {};
+  run.add_trajectory({"train", 0, 0, 0}, 0);
+  REQUIRE(run.ledger().append(shifted));
+  REQUIRE(run.ledger().append(silent));
+
+  const VerifyReport report = verify(run);
+
+  CHECK(report.num_digests == 3);
+  CHECK(report.num_verified == 3);
+  REQUIRE(report.mismatches.size() == 1);
+  CHECK(report.mismatches[0].find("trajectory train.0.1.0, attempt 0, invocation 0: digest ") == 0);
+}
+
 TEST_CASE("a call sampled by other weights than its version says is a mismatch", "[ledger][RL-3][error]") {
   RunExample run;
   REQUIRE(run.ledger().append(run.call(run.version(0), {"train", 0, 0, 0}, 0, 1)));

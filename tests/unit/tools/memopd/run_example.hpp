@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "policies/model/checkpoint.hpp"
+#include "policies/model/state_digest.hpp"
 #include "policies/text/bpe_trainer.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/ledger/ledger.hpp"
@@ -96,7 +97,19 @@ class RunExample {
       made.rollout_log_probs.push_back(
           all.select(0, static_cast<std::int64_t>(t)).select(0, made.response_token_ids[t]).item<float>());
     }
+    made.digest = aligned_digest(made);
     return made;
+  }
+
+  /// As the engine computes it: row by row, each seeing all before it.
+  static Digest aligned_digest(const Invocation& call) {
+    std::vector<std::int32_t> ids = call.prompt_token_ids;
+    ids.insert(ids.end(), call.response_token_ids.begin(), call.response_token_ids.end());
+    StateDigest digest;
+    for (std::size_t row = 0; row + 1 < ids.size(); ++row) {
+      digest.append(ids[row], static_cast<std::int32_t>(row));
+    }
+    return digest.finish(ids.back());
   }
 
   /// Two calls and the record of a trajectory that `version` sampled.
