@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/model/row_products.hpp"
 #include "policies/training/divergence_row.hpp"
 #include "policies/training/softmax_row.hpp"
 
@@ -181,17 +182,18 @@ void run_chunks(const HeadLossOptions& options, const HeadRows& rows, HeadRowVal
   const at::Tensor head_VD = rows.head_VD.narrow(0, 0, num_ids);
   const at::Tensor logits_buffer_CV = at::empty({chunk_rows, num_ids}, rows.rows_RD.options());
   const at::Tensor teacher_buffer_CV = has_teacher ? at::empty_like(logits_buffer_CV) : at::Tensor();
-  const at::Tensor teacher_head_EV = has_teacher ? rows.teacher_head_VE.narrow(0, 0, num_ids).t() : at::Tensor();
+  const at::Tensor teacher_head_VE = has_teacher ? rows.teacher_head_VE.narrow(0, 0, num_ids) : at::Tensor();
   std::vector<T> scratch(static_cast<std::size_t>(6 * num_ids));
   for (std::int64_t begin = 0; begin < num_rows; begin += chunk_rows) {
     const std::int64_t count = std::min(chunk_rows, num_rows - begin);
     const at::Tensor rows_CD = rows.rows_RD.narrow(0, begin, count);
     at::Tensor logits_CV = logits_buffer_CV.narrow(0, 0, count);
-    at::mm_out(logits_CV, rows_CD, head_VD.t());
+    multiply_rows_out(logits_CV, rows_CD, head_VD, options.is_row_exact);
     Chunk<T> chunk{begin, begin + count, logits_CV.data_ptr<T>(), nullptr, scratch.data(), gradients != nullptr};
     if (has_teacher) {
       at::Tensor teacher_logits_CV = teacher_buffer_CV.narrow(0, 0, count);
-      at::mm_out(teacher_logits_CV, rows.teacher_rows_RE.narrow(0, begin, count), teacher_head_EV);
+      multiply_rows_out(teacher_logits_CV, rows.teacher_rows_RE.narrow(0, begin, count), teacher_head_VE,
+                        options.is_row_exact);
       chunk.teacher_logits_CV = teacher_logits_CV.data_ptr<T>();
     }
     process_chunk(options, rows, chunk, values);

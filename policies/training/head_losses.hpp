@@ -34,6 +34,7 @@ struct HeadLossOptions {
   double beta = 0.5;              ///< of jsd
   double opd_temperature = 1;     ///< both sides; > 0
   std::int32_t chunk_rows = 256;  ///< C; >= 1
+  bool is_row_exact = false;      ///< the bits of a row's values do not depend on the other rows (row_products.hpp)
 };
 
 /// One micro-batch. Spans and tensors are read during the call only.

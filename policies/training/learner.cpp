@@ -77,6 +77,16 @@ Expected<Transformer> load_reference(const LearnerSetup& setup, std::int32_t sco
   return reference;
 }
 
+void set_row_exact(LearnerImpl::Models& models, bool is_row_exact) {
+  models.student.set_row_exact(is_row_exact);
+  if (models.reference) {
+    models.reference->set_row_exact(is_row_exact);
+  }
+  if (models.critic) {
+    models.critic->set_row_exact(is_row_exact);
+  }
+}
+
 Expected<LearnerImpl::Models> load_models(const LearnerSetup& setup) {
   const at::ScalarType dtype = setup.dtype == DType::float64 ? at::kDouble : at::kFloat;
   Expected<Transformer> student = load_transformer(setup.student_folder, dtype);
@@ -123,6 +133,7 @@ Expected<LearnerImpl::Models> load_models(const LearnerSetup& setup) {
     }
     models.critic.emplace(std::move(*critic));
   }
+  set_row_exact(models, setup.is_deterministic);
   return models;
 }
 
@@ -157,7 +168,8 @@ Expected<std::unique_ptr<Learner>> Learner::create(const LearnerSetup& setup, st
                          .divergence = *divergence,
                          .beta = setup.opd.beta,
                          .opd_temperature = setup.opd.temperature,
-                         .chunk_rows = setup.opd.chunk_rows};
+                         .chunk_rows = setup.opd.chunk_rows,
+                         .is_row_exact = setup.is_deterministic};
   return std::unique_ptr<Learner>(
       std::make_unique<LearnerImpl>(setup, *estimator, std::move(*models), losses, std::move(collective)));
 }

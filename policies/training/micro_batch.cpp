@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "policies/model/state_digest.hpp"
 #include "policies/training/step_plan.hpp"
 
 namespace memopd {
@@ -54,6 +55,20 @@ void fill_teacher_rows(MicroBatch& batch, std::span<const ScoredInvocation> invo
   }
 }
 
+/// Hashes what is about to be fed, if somebody else has hashed too.
+void set_learner_digests(std::span<const PackedInvocation> table, MicroBatch& batch) {
+  const bool is_asked = std::any_of(batch.invocations.begin(), batch.invocations.end(), [](const InvocationRows& rows) {
+    return rows.digests.engine != Digest{} || rows.digests.teacher != Digest{};
+  });
+  if (!is_asked) {
+    return;
+  }
+  const std::vector<Digest> digests = pack_digests(batch.tensors, table);
+  for (std::size_t i = 0; i < batch.invocations.size(); ++i) {
+    batch.invocations[i].digests.learner = digests[i];
+  }
+}
+
 Expected<MicroBatch> make_micro_batch(const PackedBatch& pack, std::span<const ScoredInvocation> invocations,
                                       std::int64_t teacher_width, at::ScalarType dtype) {
   MicroBatch batch;
@@ -83,6 +98,7 @@ Expected<MicroBatch> make_micro_batch(const PackedBatch& pack, std::span<const S
     std::copy_n(rollout.begin(), std::min(rollout.size(), invocations[i].invocation->response_token_ids.size()),
                 batch.rollout_log_probs.begin() + packed.response_begin);
   }
+  set_learner_digests(pack.invocations, batch);
   if (teacher_width > 0) {
     batch.teacher_rows_RE = at::zeros({static_cast<std::int64_t>(num_rows), teacher_width}, dtype);
     if (dtype == at::kDouble) {

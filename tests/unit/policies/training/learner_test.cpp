@@ -85,6 +85,30 @@ TEST_CASE("the first ratio is 1: old log-probs come from the code of the update"
   }
 }
 
+TEST_CASE("in deterministic mode old log-probs and values have equal bits in every pack, and the first ratio is 1",
+          "[learner][RL-7][pain:T10]") {
+  const World world;
+  LearnerSetup setup = world.setup();
+  setup.dtype = DType::float32;
+  setup.is_deterministic = true;
+  setup.critic.trunk = "own";
+  const StepReport one = run_step(*make_learner(setup), world.step);
+  CHECK(one.metrics.at("ppo/max_ratio_error") == 0);
+  for (const std::int32_t max_tokens : {64, 256}) {
+    for (const bool share_prefixes : {true, false}) {
+      setup.pack.max_tokens = max_tokens;
+      setup.pack.share_prefixes = share_prefixes;
+      const StepReport other = run_step(*make_learner(setup), world.step);
+      // Sums over rows in one order: equal bits of the rows are equal bits of the sums.
+      for (const char* const metric : {"train/rollout_gap", "critic/return_mean", "critic/explained_variance",
+                                       "opd/divergence", "train/entropy"}) {
+        INFO(metric << ", " << max_tokens << " tokens, sharing " << share_prefixes);
+        CHECK(other.metrics.at(metric) == one.metrics.at(metric));
+      }
+    }
+  }
+}
+
 TEST_CASE("the sampling temperature moves log-probs, not the divergence", "[learner][pain:T13]") {
   const World world;
   LearnerSetup setup = world.setup();
