@@ -33,15 +33,16 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-void save_tiny_model(const std::filesystem::path& folder, std::uint64_t seed, std::int32_t vocab_size) {
+void save_tiny_model(const std::filesystem::path& folder, std::uint64_t seed, std::int32_t vocab_size,
+                     std::int32_t width) {
   ModelConfig config;
   config.vocab_size = vocab_size;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
+  config.hidden_size = width;
+  config.intermediate_size = 3 * width / 2;
   config.num_hidden_layers = 2;
   config.num_attention_heads = 2;
   config.num_key_value_heads = 1;
-  config.head_dim = 8;
+  config.head_dim = width / 2;
   config.max_position_embeddings = 256;
   Expected<Transformer> model = random_transformer(
       config, InitOptions{.seed = seed, .embedding_std = 0.5, .final_norm_weight = 0.6}, at::kDouble);

@@ -31,8 +31,9 @@ class TemporaryFolder {
 
 inline constexpr std::int32_t kVocab = 23;
 
-/// Saves a float64 decoder (2 layers, width 16, grouped-query attention) with `vocab_size` ids under `folder`.
-void save_tiny_model(const std::filesystem::path& folder, std::uint64_t seed, std::int32_t vocab_size = kVocab);
+/// Saves a float64 decoder (2 layers, grouped-query attention) with `vocab_size` ids under `folder`.
+void save_tiny_model(const std::filesystem::path& folder, std::uint64_t seed, std::int32_t vocab_size = kVocab,
+                     std::int32_t width = 16);
 
 /// A trajectory of `response_lengths.size()` calls: call j sees a question, all of the previous response, an observation;
 /// with spans. Rollout log-probs are made up; sampled by version 0; rewards["final"] = reward.
