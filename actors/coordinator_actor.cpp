@@ -60,11 +60,9 @@ Expected<void> CoordinatorActor::load() {
   if (!envs) {
     return unexpected(envs.error());
   }
-  dispatcher_ = std::make_unique<TaskDispatcher>(*envs, config_->env.front().num_slots,
-                                                 [this](const ActorRef& env, RunTask task) {
-                                                   last_progress_ = now();
-                                                   return ask<TrajectoryDone>(env, std::move(task), ask_timeout_);
-                                                 });
+  dispatcher_ = std::make_unique<TaskDispatcher>(
+      *envs, config_->env.front().num_slots,
+      [this](const ActorRef& env, RunTask task) { return ask<TrajectoryDone>(env, std::move(task), ask_timeout_); });
   return init_.run_directory.empty() ? Expected<void>() : open_directory();
 }
 
@@ -106,6 +104,7 @@ void CoordinatorActor::begin_anew() {
   evaluate({"student", "", 0, false}, "cold_start", [this] {
     const auto go_on = [this] {
       is_between_steps_ = false;
+      last_step_done_ = now();
       advance();
     };
     if (config_->eval.teacher) {
@@ -162,6 +161,14 @@ void CoordinatorActor::look_for_progress(const LookForProgress&) {
   if (is_over_) {
     return;
   }
+  const Topology topology = cluster().topology();
+  std::int64_t num_handled = 0;
+  for (const ActorStatus& actor : topology.actors) {
+    num_handled += actor.name == self().name() ? 0 : actor.num_handled;
+  }
+  if (std::exchange(num_handled_, num_handled) != num_handled) {
+    last_progress_ = now();
+  }
   const double still_s = seconds(now() - last_progress_);
   if (still_s < config_->alarms.no_progress_s) {
     is_wait_reported_ = false;
@@ -171,7 +178,7 @@ void CoordinatorActor::look_for_progress(const LookForProgress&) {
                 {{"since_s", still_s},
                  {"step", schedule_->num_trained()},
                  {"tasks_waiting", dispatcher_->num_waiting()},
-                 {"who", describe_wait(cluster().topology(), self().name())}});
+                 {"who", describe_wait(topology, self().name())}});
   }
   after(kLookEvery, LookForProgress{});
 }

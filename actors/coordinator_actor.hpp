@@ -122,6 +122,7 @@ class CoordinatorActor : public Actor {
   std::chrono::nanoseconds run_began_{};
   std::chrono::nanoseconds last_step_done_{};
   std::chrono::nanoseconds last_progress_{};
+  std::int64_t num_handled_ = 0;           ///< messages that the other actors have taken up
   std::map<std::string, double> busy_ms_;  ///< by group, when the last step was done
   double earlier_s_ = 0;                   ///< of the run's parts before a resume
   std::int32_t num_empty_steps_ = 0;

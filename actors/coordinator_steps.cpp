@@ -294,7 +294,6 @@ void CoordinatorActor::raise_alarms() {
 
 void CoordinatorActor::mark(const std::string& phase) {
   const auto time = now();
-  last_progress_ = time;
   const double phase_s = seconds(time - current_.phase_began);
   current_.metrics["time/" + phase + "_s"] = phase_s;
   summary_.durations[phase] += phase_s;

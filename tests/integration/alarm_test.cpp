@@ -52,6 +52,31 @@ TEST_CASE("a learner at misaligned positions raises the alarm of the gap", "[int
   CHECK(training_records(scratch.path() / "run").front().at("align/mismatch").get<double>() > 0);
 }
 
+TEST_CASE("while nothing moves the run says who waits for whom", "[integration][pain:T22]") {
+  const Scratch scratch;
+  Config config = canary(scratch.path());
+  config.student.model = (std::filesystem::path(MEMOPD_SOURCE_DIR) / "envs/atlas/teacher").string();
+  config.teacher.model = config.student.model;
+  config.protocol.question = "Question: {question}\n";
+  config.protocol.observation = "\n<information>{documents}</information>\n";
+  config.protocol.hint = "";
+  config.protocol.hint_last = "";
+  config.sampling.max_response_tokens = 36;
+  config.run.num_steps = 1;
+  config.learner.tasks_per_step = 2;
+  config.retriever.delay_ms = 4000;
+  config.protocol.max_turns = 2;
+  config.alarms.no_progress_s = 1;
+
+  REQUIRE(run_to_end(config).verdict == "completed");
+
+  const auto reports = events(scratch.path() / "run", "no_progress");
+  REQUIRE_FALSE(reports.empty());
+  const std::string report = reports.front().dump();
+  CHECK(report.find("coordinator/0 waits for env/0 (RunTask, ") != std::string::npos);
+  CHECK(report.find("env/0 waits for retriever/0 (Retrieve, ") != std::string::npos);
+}
+
 TEST_CASE("a teacher in another state shows up as mismatches and ends nothing", "[integration][AP-6]") {
   for (const char* const state : {"persistent_history", "memory_mask"}) {
     const Scratch scratch;

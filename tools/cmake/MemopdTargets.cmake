@@ -63,12 +63,23 @@ function(memopd_add_executable name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
 endfunction()
 
+# Gives the two macros to the sources that say them: in the command of every file they would keep ccache from sharing
+# objects between copies of the tree (mutants, clones).
+function(memopd_define_folders)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/${source}" uses REGEX "MEMOPD_(SOURCE|BINARY)_DIR" LIMIT_COUNT 1)
+    if(uses)
+      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS
+        "MEMOPD_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"" "MEMOPD_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
+    endif()
+  endforeach()
+endfunction()
+
 function(memopd_add_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE ${MEMOPD_WARNINGS} -O1 ${MEMOPD_TEST_DEBUG})
-  target_compile_definitions(${name} PRIVATE MEMOPD_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             MEMOPD_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  memopd_define_folders(${ARG_SOURCES})
   if(name MATCHES "^test_(policies|golden)_(model|engine|training)$")
     list(APPEND ARG_DEPENDS memopd_torch)
   endif()
