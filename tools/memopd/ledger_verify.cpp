@@ -306,7 +306,7 @@ std::string to_text(const VerifyReport& report) {
                     "difference {:.2e} (alone - packed {:.2e}, packed - recorded {:.2e}); {} digests compared\n",
                     report.num_verified, report.num_checked, report.num_tokens, report.by_policy.size(),
                     std::max(report.max_alone_difference, report.max_recorded_difference), report.max_alone_difference,
-                    report.max_recorded_difference);
+                    report.max_recorded_difference, report.num_digests);
 }
 
 std::string to_json(const VerifyReport& report) {
