@@ -68,7 +68,7 @@ TEST_CASE("the types of a step round-trip", "[wire]") {
   check_round_trip(batch);
   check_round_trip(
       WeightSet{1, 2, {{"lm_head.weight", DType::bfloat16, {1, 2}, std::vector<std::byte>(4, std::byte{7})}}});
-  check_round_trip(TeacherScores{{"", DType::float32, {1, 1}, std::vector<std::byte>(4)}, {1, 0}, 5});
+  check_round_trip(TeacherScores{{"", DType::float32, {1, 1}, std::vector<std::byte>(4)}, {1, 0}, 5, {{7, 9}}});
   check_round_trip(
       PackedBatch{{1, 2}, {0, 1}, {0, 2}, {0, 1}, {0, 2}, {0}, {2}, {{trajectory.id, 0, 0, 0, 1, {9, 9}}}});
 }
