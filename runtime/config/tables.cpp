@@ -1,3 +1,5 @@
+// Every setting by table: name, kind, rule and the line of the reference.
+// Length: the one table of all settings.
 #include <utility>
 
 #include "runtime/base/check.hpp"
