@@ -1,6 +1,51 @@
 #include "policies/text/added_tokens.hpp"
 
+#include <algorithm>
+
+#include "runtime/base/check.hpp"
+#include "runtime/text/character_class.hpp"
+#include "runtime/text/regex.hpp"
+#include "runtime/text/unicode.hpp"
+
 namespace memopd {
+namespace {
+
+/// The well-formed character at the end of `text`; empty if there is none.
+std::string_view last_character(std::string_view text) {
+  for (std::size_t size = 1; size <= std::min<std::size_t>(4, text.size()); ++size) {
+    const std::string_view suffix = text.substr(text.size() - size);
+    if ((static_cast<unsigned char>(suffix.front()) & 0xC0) != 0x80) {
+      return valid_utf8_prefix(suffix) == size ? suffix : std::string_view();
+    }
+  }
+  return {};
+}
+
+/// The same at the beginning.
+std::string_view first_character(std::string_view text) {
+  for (std::size_t size = 1; size <= std::min<std::size_t>(4, text.size()); ++size) {
+    if (valid_utf8_prefix(text.substr(0, size)) == size) {
+      return text.substr(0, size);
+    }
+  }
+  return {};
+}
+
+bool is_space(std::string_view character) {
+  return !character.empty() && classify(character_classes(), character, 0).kind == CharacterClass::space;
+}
+
+/// \w of Rust's regular expressions.
+bool is_word(std::string_view character) {
+  static const Regex pattern = [] {
+    auto compiled = Regex::compile("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D]");
+    MEMOPD_CHECK(compiled.has_value(), "a pattern of our own");
+    return *compiled;
+  }();
+  return !character.empty() && pattern.is_found_in(character);
+}
+
+}  // namespace
 
 std::int32_t AddedTokenMatcher::child(std::int32_t node, char byte) const {
   for (const auto& [edge, target] : nodes_[static_cast<std::size_t>(node)].children) {
@@ -11,7 +56,7 @@ std::int32_t AddedTokenMatcher::child(std::int32_t node, char byte) const {
   return kNone;
 }
 
-void AddedTokenMatcher::add(std::string_view content, std::int32_t id) {
+void AddedTokenMatcher::add(std::string_view content, const AddedToken& token) {
   begins_token_[static_cast<std::uint8_t>(content.front())] = true;
   std::int32_t node = 0;
   for (const char byte : content) {
@@ -23,7 +68,7 @@ void AddedTokenMatcher::add(std::string_view content, std::int32_t id) {
     }
     node = next;
   }
-  nodes_[static_cast<std::size_t>(node)].id = id;
+  nodes_[static_cast<std::size_t>(node)].token = &token;
 }
 
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view text, std::size_t from) const {
@@ -38,8 +83,8 @@ std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view
       if (node == kNone) {
         break;
       }
-      if (const std::int32_t id = nodes_[static_cast<std::size_t>(node)].id; id != kNone) {
-        longest = Match{begin, end + 1, id};
+      if (const AddedToken* token = nodes_[static_cast<std::size_t>(node)].token) {
+        longest = Match{begin, end + 1, token};
       }
     }
     if (longest) {
@@ -47,6 +92,25 @@ std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view
     }
   }
   return std::nullopt;
+}
+
+bool AddedTokenMatcher::counts(std::string_view text, const Match& match, bool special_tokens) {
+  if (match.token->is_special && !special_tokens) {
+    return false;
+  }
+  return !match.token->is_single_word ||
+         (!is_word(last_character(text.substr(0, match.begin))) && !is_word(first_character(text.substr(match.end))));
+}
+
+void AddedTokenMatcher::strip(std::string_view text, std::size_t given, Match& match) {
+  const auto before = [&] { return last_character(text.substr(0, match.begin)); };
+  while (match.token->strips_left && match.begin > given && is_space(before())) {
+    match.begin -= before().size();
+  }
+  const auto behind = [&] { return first_character(text.substr(match.end)); };
+  while (match.token->strips_right && is_space(behind())) {
+    match.end += behind().size();
+  }
 }
 
 }  // namespace memopd

@@ -1,6 +1,9 @@
 #include "policies/text/bpe_model.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -10,10 +13,38 @@ namespace memopd {
 namespace {
 
 constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoRank = std::numeric_limits<std::int32_t>::max();
+/// Up to here looking through all pairs is faster than keeping them in a heap.
+constexpr std::size_t kMaxShortPiece = 48;
 
-std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
-  return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) | static_cast<std::uint32_t>(right);
+std::size_t pair_hash(std::int32_t left, std::int32_t right) {
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) | static_cast<std::uint32_t>(right);
+  return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15ULL) >> 29);
 }
+
+/// Eight bytes at a time, the last ones overlapping; pieces are short.
+std::uint32_t piece_hash(std::string_view piece) {
+  const auto mix = [](std::uint64_t hash, std::uint64_t word) {
+    hash = (hash ^ word) * 0x9FB21C651E98DF25ULL;
+    return hash ^ (hash >> 32);
+  };
+  std::uint64_t hash = piece.size() * 0xBF58476D1CE4E5B9ULL;
+  std::uint64_t word = 0;
+  std::size_t offset = 0;
+  for (; offset + 8 <= piece.size(); offset += 8) {
+    std::memcpy(&word, piece.data() + offset, 8);
+    hash = mix(hash, word);
+  }
+  word = 0;
+  for (; offset < piece.size(); ++offset) {
+    word = (word << 8) | static_cast<std::uint8_t>(piece[offset]);
+  }
+  return static_cast<std::uint32_t>(mix(hash, word) >> 7);
+}
+
+/// Entries of a table that is at most half full.
+std::size_t table_size(std::size_t num_entries) { return std::bit_ceil(2 * num_entries + 2); }
 
 /// A token of the piece in a doubly linked list; `next` is kNone at the end, id is kNone once merged away.
 struct Symbol {
@@ -52,23 +83,31 @@ Expected<BpeModel> BpeModel::create(std::vector<BpeToken> tokens, std::vector<Bp
   }
   for (const std::uint8_t byte : bytes_in_alphabet_order()) {
     if (model.byte_ids_[byte] == kNone) {
-      return unexpected(ErrorCode::unsupported, "vocabulary: no token for byte " + std::to_string(byte) + " (\"" +
+      return unexpected(ErrorCode::unsupported, "no token for byte " + std::to_string(byte) + " (\"" +
                                                     to_byte_alphabet(std::string(1, static_cast<char>(byte))) +
                                                     "\"), byte-level BPE needs all 256");
     }
   }
-  model.rules_.reserve(model.merges_.size());
-  for (std::size_t rank = 0; rank < model.merges_.size(); ++rank) {
-    const BpeMerge& merge = model.merges_[rank];
-    model.rules_[pair_key(merge.left, merge.right)] = {static_cast<std::int32_t>(rank), merge.merged};
-  }
+  model.index_rules();
   model.index_words();
   return model;
 }
 
+void BpeModel::index_rules() {
+  rules_.resize(table_size(merges_.size()));
+  for (std::size_t rank = 0; rank < merges_.size(); ++rank) {
+    const BpeMerge& merge = merges_[rank];
+    std::size_t slot = pair_hash(merge.left, merge.right) & (rules_.size() - 1);
+    while (rules_[slot].rank >= 0 && (rules_[slot].left != merge.left || rules_[slot].right != merge.right)) {
+      slot = (slot + 1) & (rules_.size() - 1);
+    }
+    rules_[slot] = {merge.left, merge.right, static_cast<std::int32_t>(rank), merge.merged};
+  }
+}
+
 void BpeModel::index_words() {
   std::vector<std::int32_t> ids;
-  words_.reserve(tokens_.size());
+  words_.resize(table_size(tokens_.size()));
   for (std::size_t index = 0; index < tokens_.size(); ++index) {
     const BpeToken& token = tokens_[index];
     if (!token.is_present || token.is_literal || token.bytes.empty()) {
@@ -80,25 +119,94 @@ void BpeModel::index_words() {
       merge(token.bytes, ids);
     }
     if (ignore_merges_ || (ids.size() == 1 && ids[0] == id)) {
-      words_.emplace(token.bytes, id);
+      const std::uint32_t hash = piece_hash(token.bytes);
+      std::size_t slot = hash & (words_.size() - 1);
+      while (words_[slot].id >= 0) {
+        slot = (slot + 1) & (words_.size() - 1);
+      }
+      words_[slot] = {hash, id};
     }
   }
 }
 
 const BpeModel::Rule* BpeModel::find_rule(std::int32_t left, std::int32_t right) const {
-  const auto found = rules_.find(pair_key(left, right));
-  return found == rules_.end() ? nullptr : &found->second;
+  for (std::size_t slot = pair_hash(left, right);; ++slot) {
+    const Rule& rule = rules_[slot & (rules_.size() - 1)];
+    if (rule.rank < 0) {
+      return nullptr;
+    }
+    if (rule.left == left && rule.right == right) {
+      return &rule;
+    }
+  }
+}
+
+std::int32_t BpeModel::find_word(std::string_view piece) const {
+  const std::uint32_t hash = piece_hash(piece);
+  for (std::size_t slot = hash;; ++slot) {
+    const Word& word = words_[slot & (words_.size() - 1)];
+    if (word.id < 0) {
+      return kNone;
+    }
+    if (word.hash == hash && tokens_[static_cast<std::size_t>(word.id)].bytes == piece) {
+      return word.id;
+    }
+  }
 }
 
 void BpeModel::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  if (const auto word = words_.find(piece); word != words_.end()) {
-    ids.push_back(word->second);
+  if (const std::int32_t id = find_word(piece); id != kNone) {
+    ids.push_back(id);
   } else {
     merge(piece, ids);
   }
 }
 
 void BpeModel::merge(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  if (piece.size() <= kMaxShortPiece) {
+    merge_short(piece, ids);
+  } else {
+    merge_long(piece, ids);
+  }
+}
+
+void BpeModel::merge_short(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  std::array<std::int32_t, kMaxShortPiece> symbols;
+  std::array<std::int32_t, kMaxShortPiece> ranks;  // of the pair that begins there; kNoRank = no rule
+  std::array<std::int32_t, kMaxShortPiece> merged;
+  std::size_t size = piece.size();
+  const auto look_up = [&](std::size_t i) {
+    const Rule* rule = i + 1 < size ? find_rule(symbols[i], symbols[i + 1]) : nullptr;
+    ranks[i] = rule == nullptr ? kNoRank : rule->rank;
+    merged[i] = rule == nullptr ? kNone : rule->merged;
+  };
+  for (std::size_t i = 0; i < size; ++i) {
+    symbols[i] = byte_ids_[static_cast<std::uint8_t>(piece[i])];
+  }
+  for (std::size_t i = 0; i < size; ++i) {
+    look_up(i);
+  }
+  while (size > 1) {
+    const auto best = static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.begin() + size) - ranks.begin());
+    if (ranks[best] == kNoRank) {
+      break;
+    }
+    symbols[best] = merged[best];
+    for (std::size_t i = best + 1; i + 1 < size; ++i) {
+      symbols[i] = symbols[i + 1];
+      ranks[i] = ranks[i + 1];
+      merged[i] = merged[i + 1];
+    }
+    --size;
+    look_up(best);
+    if (best > 0) {
+      look_up(best - 1);
+    }
+  }
+  ids.insert(ids.end(), symbols.begin(), symbols.begin() + size);
+}
+
+void BpeModel::merge_long(std::string_view piece, std::vector<std::int32_t>& ids) const {
   const auto size = static_cast<std::int32_t>(piece.size());
   std::vector<Symbol> symbols(piece.size());
   std::vector<Candidate> heap;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/expected.hpp"
@@ -29,7 +28,7 @@ struct BpeMerge {
   std::int32_t merged = 0;
 };
 
-/// Immutable after create(), thread-safe; not copied, since it points into itself.
+/// Immutable after create(), thread-safe.
 class BpeModel {
  public:
   /// @param tokens  by id
@@ -38,10 +37,7 @@ class BpeModel {
   /// @error unsupported  a byte without a token
   static Expected<BpeModel> create(std::vector<BpeToken> tokens, std::vector<BpeMerge> merges, bool ignore_merges);
 
-  BpeModel(BpeModel&&) = default;
-  BpeModel& operator=(BpeModel&&) = default;
-
-  /// Appends the ids of `piece` to `ids`. O(n log n).
+  /// Appends the ids of `piece` to `ids`. O(n log n); O(1) for a piece that is a word of the vocabulary.
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
   [[nodiscard]] const std::vector<BpeToken>& tokens() const { return tokens_; }
@@ -49,23 +45,35 @@ class BpeModel {
   [[nodiscard]] bool ignores_merges() const { return ignore_merges_; }
 
  private:
+  /// A merge in an open-addressed table: one cache line answers most look-ups. rank < 0 = empty.
   struct Rule {
-    std::int32_t rank = 0;
+    std::int32_t left = 0;
+    std::int32_t right = 0;
+    std::int32_t rank = -1;
     std::int32_t merged = 0;
+  };
+  /// A piece that is one token; id < 0 = empty. The hash tells nearly all others apart without reading their bytes.
+  struct Word {
+    std::uint32_t hash = 0;
+    std::int32_t id = -1;
   };
 
   BpeModel() = default;
-  [[nodiscard]] const Rule* find_rule(std::int32_t left, std::int32_t right) const;
-  void merge(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void index_rules();
   void index_words();
+  [[nodiscard]] const Rule* find_rule(std::int32_t left, std::int32_t right) const;
+  [[nodiscard]] std::int32_t find_word(std::string_view piece) const;
+  void merge_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void merge_long(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void merge(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
   std::vector<BpeToken> tokens_;
   std::vector<BpeMerge> merges_;
   bool ignore_merges_ = false;
   std::array<std::int32_t, 256> byte_ids_{};
-  std::unordered_map<std::uint64_t, Rule> rules_;
+  std::vector<Rule> rules_;  // size a power of two, at most half full
   /// Pieces that become one token. Most pieces of ordinary text are here; filled once, so reading needs no lock.
-  std::unordered_map<std::string_view, std::int32_t> words_;
+  std::vector<Word> words_;  // size a power of two, at most half full
 };
 
 }  // namespace memopd

@@ -21,11 +21,8 @@ void TokenizerParts::finish() {
     bytes_by_id[id] = token.content;
     is_special[id] = token.is_special;
     ids_by_bytes.emplace(token.content, token.id);
-    const std::string content = token.is_normalized ? normalize(token.content, normal_form) : token.content;
-    matchers[1][token.is_normalized ? 1 : 0].add(content, token.id);
-    if (!token.is_special) {
-      matchers[0][token.is_normalized ? 1 : 0].add(content, token.id);
-    }
+    const std::string content = token.is_normalized ? normalize_unicode9(token.content, normal_form) : token.content;
+    matchers[token.is_normalized ? 1 : 0].add(content, token);
   }
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     if (tokens[id].is_present && bytes_by_id[id].empty()) {

@@ -171,9 +171,9 @@ std::string Tokenizer::to_json() const {
   for (const AddedToken& token : parts_->added_tokens) {
     added.push_back({{"id", token.id},
                      {"content", token.content},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
+                     {"single_word", token.is_single_word},
+                     {"lstrip", token.strips_left},
+                     {"rstrip", token.strips_right},
                      {"normalized", token.is_normalized},
                      {"special", token.is_special}});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <unordered_set>
 #include <utility>
 
@@ -13,7 +14,9 @@ namespace {
 using nlohmann::json;
 
 /// Ids above this are taken for damage: no vocabulary is near it, and tables are allocated by the largest id.
-constexpr std::int64_t kMaxId = 1 << 24;
+constexpr std::int64_t kMaxId = 1 << 21;
+/// Files nest six levels. What works on a parsed file calls itself once for each level.
+constexpr std::size_t kMaxDepth = 64;
 
 Unexpected unsupported(const std::string& path, const json& found, const std::string& allowed) {
   return unexpected(ErrorCode::unsupported,
@@ -40,14 +43,23 @@ std::string type_of(const json& section) {
 /// Null and false are the same; so is an absent key.
 bool is_off(const json& value) { return value.is_null() || value == false; }
 
+Expected<void> check_booleans(const json& object, const std::string& path, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (const json& value = member(object, key); !value.is_null() && !value.is_boolean()) {
+      return malformed(path + "." + key, "expected true or false");
+    }
+  }
+  return {};
+}
+
 bool is_id(const json& value) {
   return value.is_number_integer() && value.get<std::int64_t>() >= 0 && value.get<std::int64_t>() < kMaxId;
 }
 
-Expected<void> append_pattern(std::string_view pattern, std::vector<Regex>& patterns) {
+Expected<void> append_pattern(std::string_view pattern, const std::string& path, std::vector<Regex>& patterns) {
   auto regex = Regex::compile(pattern);
   if (!regex) {
-    return unexpected(regex.error());
+    return malformed(path, regex.error().message);
   }
   patterns.push_back(std::move(*regex));
   return {};
@@ -65,16 +77,17 @@ Expected<void> read_split(const json& step, const std::string& path, std::vector
   if (!is_off(member(step, "invert"))) {
     return unsupported(path + ".invert", member(step, "invert"), "false");
   }
-  return append_pattern(pattern.get<std::string>(), patterns);
+  return append_pattern(pattern.get<std::string>(), path + ".pattern.Regex", patterns);
 }
 
 Expected<void> read_byte_level(const json& step, const std::string& path, std::vector<Regex>& patterns) {
   MEMOPD_RETURN_IF_ERROR(check_keys(step, path, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
+  MEMOPD_RETURN_IF_ERROR(check_booleans(step, path, {"add_prefix_space", "use_regex"}));
   if (!is_off(member(step, "add_prefix_space"))) {
     return unsupported(path + ".add_prefix_space", member(step, "add_prefix_space"), "false");
   }
   return is_off(member(step, "use_regex")) && step.contains("use_regex") ? Expected<void>()
-                                                                         : append_pattern(kGpt2Pattern, patterns);
+                                                                         : append_pattern(kGpt2Pattern, path, patterns);
 }
 
 Expected<void> read_pre_tokenizer_step(const json& step, const std::string& path, std::vector<Regex>& patterns) {
@@ -84,7 +97,8 @@ Expected<void> read_pre_tokenizer_step(const json& step, const std::string& path
   }
   if (type == "Digits") {
     MEMOPD_RETURN_IF_ERROR(check_keys(step, path, {"type", "individual_digits"}));
-    return append_pattern(is_off(member(step, "individual_digits")) ? "\\p{N}+" : "\\p{N}", patterns);
+    MEMOPD_RETURN_IF_ERROR(check_booleans(step, path, {"individual_digits"}));
+    return append_pattern(is_off(member(step, "individual_digits")) ? kDigitsPattern : kDigitPattern, path, patterns);
   }
   return type == "ByteLevel" ? read_byte_level(step, path, patterns)
                              : unsupported(path, step, "Split, Digits, and ByteLevel as the last step");
@@ -149,6 +163,7 @@ Expected<void> check_model_settings(const json& model) {
   MEMOPD_RETURN_IF_ERROR(check_keys(model, "model",
                                     {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                                      "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
+  MEMOPD_RETURN_IF_ERROR(check_booleans(model, "model", {"ignore_merges"}));
   if (member(model, "type") != "BPE") {
     return unsupported("model.type", member(model, "type"), "\"BPE\"");
   }
@@ -166,6 +181,27 @@ Expected<void> check_model_settings(const json& model) {
   return {};
 }
 
+/// Levels of brackets in JSON text; what stands in strings does not count. Valid for text that is not JSON, too.
+std::size_t nesting_depth(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      i += c == '\\' ? 1 : 0;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 Expected<AddedToken> read_added_token(const json& value, const json& vocab, const std::string& path) {
   MEMOPD_RETURN_IF_ERROR(
       check_keys(value, path, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}));
@@ -173,13 +209,11 @@ Expected<AddedToken> read_added_token(const json& value, const json& vocab, cons
   if (!is_id(member(value, "id")) || !content.is_string() || content == "") {
     return malformed(path, "expected an id and a content");
   }
-  for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-    if (!is_off(member(value, key))) {
-      return unsupported(path + "." + key, member(value, key), "false");
-    }
-  }
+  MEMOPD_RETURN_IF_ERROR(check_booleans(value, path, {"single_word", "lstrip", "rstrip", "normalized", "special"}));
   AddedToken token{member(value, "id").get<std::int32_t>(), content.get<std::string>(),
-                   !is_off(member(value, "special")), !is_off(member(value, "normalized"))};
+                   !is_off(member(value, "special")),       !is_off(member(value, "normalized")),
+                   !is_off(member(value, "single_word")),   !is_off(member(value, "lstrip")),
+                   !is_off(member(value, "rstrip"))};
   const json& vocab_id = member(vocab, token.content);
   if (!vocab_id.is_null() && vocab_id != token.id) {
     return malformed(path, "\"" + token.content + "\" has id " + std::to_string(token.id) + " here and " +
@@ -191,6 +225,10 @@ Expected<AddedToken> read_added_token(const json& value, const json& vocab, cons
 }  // namespace
 
 Expected<json> parse_json_object(std::string_view text, const std::string& file) {
+  if (nesting_depth(text) > kMaxDepth) {
+    return unexpected(ErrorCode::parse_error,
+                      file + ": nested deeper than the " + std::to_string(kMaxDepth) + " levels allowed");
+  }
   try {
     json value = json::parse(text);
     if (value.is_object()) {
@@ -293,7 +331,11 @@ Expected<BpeModel> read_model(const json& value) {
     }
     merges.push_back(*merge);
   }
-  return BpeModel::create(std::move(*tokens), std::move(merges), !is_off(member(value, "ignore_merges")));
+  auto model = BpeModel::create(std::move(*tokens), std::move(merges), !is_off(member(value, "ignore_merges")));
+  if (!model) {
+    return unexpected(model.error().code, "tokenizer.json: model.vocab: " + model.error().message);
+  }
+  return model;
 }
 
 Expected<std::vector<AddedToken>> read_added_tokens(const json& value, const json& vocab) {

@@ -5,10 +5,12 @@
 #include <unicode/utf8.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "runtime/text/unicode.hpp"
 #include "runtime/text/utf8_stretches.hpp"
+#include "runtime/text/word_scanner.hpp"
 
 namespace memopd {
 namespace {
@@ -62,8 +64,13 @@ std::string translate(std::string_view pattern) {
 }  // namespace
 
 struct Regex::Compiled {
+  /// Calls `on_piece(begin, end, is_match)` for the parts of a well-formed text, in order.
+  template <class OnPiece>
+  void match(std::string_view text, OnPiece on_piece) const;
+
   std::string pattern;
   std::unique_ptr<const icu::RegexPattern> program;
+  std::optional<detail::WordScanner> scanner;  // does the same for patterns it knows
 };
 
 Expected<Regex> Regex::compile(std::string_view pattern) {
@@ -79,7 +86,42 @@ Expected<Regex> Regex::compile(std::string_view pattern) {
                                                   "\": " + u_errorName(status) + " near character " +
                                                   std::to_string(where.offset));
   }
-  return Regex(std::make_shared<const Compiled>(Compiled{std::string(pattern), std::move(program)}));
+  return Regex(std::make_shared<const Compiled>(
+      Compiled{std::string(pattern), std::move(program), detail::WordScanner::for_pattern(pattern)}));
+}
+
+template <class OnPiece>
+void Regex::Compiled::match(std::string_view text, OnPiece on_piece) const {
+  if (scanner) {
+    for (std::size_t begin = 0; begin < text.size();) {
+      const detail::WordScanner::Piece piece = scanner->scan(text, begin);
+      on_piece(begin, piece.end, piece.is_match);
+      begin = piece.end;
+    }
+    return;
+  }
+  const Utf16Text units(text);
+  const icu::UnicodeString alias(/*isTerminated=*/false, units.units.data(),
+                                 static_cast<std::int32_t>(units.units.size()));
+  UErrorCode status = U_ZERO_ERROR;
+  const std::unique_ptr<icu::RegexMatcher> matcher(program->matcher(alias, status));
+  // The back-tracking stack may grow with the text (runs of a million spaces exist); ICU's default of 8 MB may not do.
+  matcher->setStackLimit(0, status);
+  std::size_t end = 0;
+  while (U_SUCCESS(status) && matcher->find(status)) {
+    const std::size_t match_begin = units.byte_offsets[static_cast<std::size_t>(matcher->start(status))];
+    const std::size_t match_end = units.byte_offsets[static_cast<std::size_t>(matcher->end(status))];
+    if (match_begin > end) {
+      on_piece(end, match_begin, false);
+    }
+    if (match_end > match_begin) {
+      on_piece(match_begin, match_end, true);
+    }
+    end = match_end;
+  }
+  if (text.size() > end) {
+    on_piece(end, text.size(), false);
+  }
 }
 
 std::vector<Regex::Piece> Regex::pieces(std::string_view text) const {
@@ -87,38 +129,23 @@ std::vector<Regex::Piece> Regex::pieces(std::string_view text) const {
   result.reserve(text.size() / 4 + 1);
   for (const auto& stretch : detail::utf8_stretches(text)) {
     const auto base = static_cast<std::size_t>(stretch.bytes.data() - text.data());
-    if (!stretch.is_valid) {
-      result.push_back({{base, base + stretch.bytes.size()}, false});
-      continue;
-    }
-    const Utf16Text units(stretch.bytes);
-    const icu::UnicodeString alias(/*isTerminated=*/false, units.units.data(),
-                                   static_cast<std::int32_t>(units.units.size()));
-    UErrorCode status = U_ZERO_ERROR;
-    const std::unique_ptr<icu::RegexMatcher> matcher(compiled_->program->matcher(alias, status));
-    std::size_t end = 0;
-    const auto push = [&](std::size_t begin, std::size_t new_end, bool is_match) {
-      if (new_end > begin) {
-        result.push_back({{base + begin, base + new_end}, is_match});
-        end = new_end;
-      }
+    const auto push = [&result, base](std::size_t begin, std::size_t end, bool is_match) {
+      result.push_back({{base + begin, base + end}, is_match});
     };
-    // The back-tracking stack may grow with the text (runs of a million spaces exist); ICU's default of 8 MB may not do.
-    matcher->setStackLimit(0, status);
-    while (U_SUCCESS(status) && matcher->find(status)) {
-      const std::size_t match_begin = units.byte_offsets[static_cast<std::size_t>(matcher->start(status))];
-      const std::size_t match_end = units.byte_offsets[static_cast<std::size_t>(matcher->end(status))];
-      push(end, match_begin, false);
-      push(match_begin, match_end, true);
+    if (stretch.is_valid) {
+      compiled_->match(stretch.bytes, push);
+    } else {
+      push(0, stretch.bytes.size(), false);
     }
-    push(end, stretch.bytes.size(), false);
   }
   return result;
 }
 
 std::vector<ByteRange> Regex::split(std::string_view text) const {
+  const std::vector<Piece> parts = pieces(text);
   std::vector<ByteRange> ranges;
-  for (const Piece& piece : pieces(text)) {
+  ranges.reserve(parts.size());
+  for (const Piece& piece : parts) {
     ranges.push_back(piece.range);
   }
   return ranges;

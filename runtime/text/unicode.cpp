@@ -3,6 +3,7 @@
 #include <unicode/bytestream.h>
 #include <unicode/casemap.h>
 #include <unicode/normalizer2.h>
+#include <unicode/uniset.h>
 
 #include <algorithm>
 
@@ -73,6 +74,28 @@ std::string convert_valid(std::string_view text, Convert convert) {
   return result;
 }
 
+const icu::Normalizer2& normalizer_of(NormalForm form) {
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* normalizer =
+      form == NormalForm::nfc ? icu::Normalizer2::getNFCInstance(status) : icu::Normalizer2::getNFKCInstance(status);
+  MEMOPD_CHECK(U_SUCCESS(status) && normalizer != nullptr, u_errorName(status));
+  return *normalizer;
+}
+
+std::string normalize_with(const icu::Normalizer2& normalizer, std::string_view text) {
+  return convert_valid(text, [&normalizer](icu::StringPiece in, icu::ByteSink& out, UErrorCode& error) {
+    normalizer.normalizeUTF8(0, in, out, nullptr, error);
+  });
+}
+
+icu::UnicodeSet unicode9() {
+  UErrorCode status = U_ZERO_ERROR;
+  icu::UnicodeSet assigned(icu::UnicodeString("[:Age=9.0:]"), status);
+  MEMOPD_CHECK(U_SUCCESS(status), u_errorName(status));
+  assigned.freeze();
+  return assigned;
+}
+
 }  // namespace
 
 namespace detail {
@@ -106,16 +129,16 @@ std::vector<Utf8Stretch> utf8_stretches(std::string_view text) {
 }  // namespace detail
 
 std::string normalize(std::string_view text, NormalForm form) {
+  return form == NormalForm::none || detail::is_ascii(text) ? std::string(text)
+                                                            : normalize_with(normalizer_of(form), text);
+}
+
+std::string normalize_unicode9(std::string_view text, NormalForm form) {
   if (form == NormalForm::none || detail::is_ascii(text)) {
     return std::string(text);
   }
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* normalizer =
-      form == NormalForm::nfc ? icu::Normalizer2::getNFCInstance(status) : icu::Normalizer2::getNFKCInstance(status);
-  MEMOPD_CHECK(U_SUCCESS(status), u_errorName(status));
-  return convert_valid(text, [normalizer](icu::StringPiece in, icu::ByteSink& out, UErrorCode& error) {
-    normalizer->normalizeUTF8(0, in, out, nullptr, error);
-  });
+  static const icu::UnicodeSet assigned = unicode9();
+  return normalize_with(icu::FilteredNormalizer2(normalizer_of(form), assigned), text);
 }
 
 std::string lower_case(std::string_view text) {

@@ -17,6 +17,10 @@ enum class NormalForm : std::uint8_t { none, nfc, nfkc };
 /// `text` in `form`. O(n); a copy without work when all bytes are ASCII.
 [[nodiscard]] std::string normalize(std::string_view text, NormalForm form);
 
+/// `text` in `form` as the `tokenizers` package computes it: by the tables of Unicode 9, so characters assigned later are
+/// neither composed nor reordered. O(n); a copy without work when all bytes are ASCII.
+[[nodiscard]] std::string normalize_unicode9(std::string_view text, NormalForm form);
+
 /// Lower case by the full, locale-independent mapping (`İ` becomes two code points). O(n).
 [[nodiscard]] std::string lower_case(std::string_view text);
 

@@ -67,8 +67,12 @@ TEST_CASE("everything that would be ignored is refused by its path", "[tokenizer
       {"model.byte_fallback", [](json& f) { f["model"]["byte_fallback"] = true; }},
       {"model.end_of_word_suffix", [](json& f) { f["model"]["end_of_word_suffix"] = "</w>"; }},
       {"model.novel", [](json& f) { f["model"]["novel"] = true; }},
-      {"added_tokens[0].lstrip", [](json& f) { f["added_tokens"][0]["lstrip"] = true; }},
-      {"added_tokens[0].single_word", [](json& f) { f["added_tokens"][0]["single_word"] = true; }}};
+      {"model.vocab: no token for byte 33",
+       [](json& f) {
+         f["model"]["vocab"]["é!"] = f["model"]["vocab"]["!"];
+         f["model"]["vocab"].erase("!");
+       }},
+      {"added_tokens[0].novel", [](json& f) { f["added_tokens"][0]["novel"] = true; }}};
   for (const auto& [path, change] : changes) {
     const Error error = error_after(change);
     INFO(path << " in " << error.message);
@@ -95,7 +99,11 @@ TEST_CASE("a file that contradicts itself is refused with the place", "[tokenize
       {"added_tokens[1]: \"<think>\"", [](json& f) { f["added_tokens"][1]["content"] = "<think>"; }},
       {"added_tokens[0]: \"<think>\" or its id 5", [](json& f) { f["added_tokens"][0]["id"] = 5; }},
       {"added_tokens[0]: \"he\" has id", [](json& f) { f["added_tokens"][0]["content"] = "he"; }},
-      {"added_tokens[0]: expected", [](json& f) { f["added_tokens"][0]["content"] = ""; }}};
+      {"added_tokens[0]: expected", [](json& f) { f["added_tokens"][0]["content"] = ""; }},
+      {"added_tokens[0].lstrip: expected true or false", [](json& f) { f["added_tokens"][0]["lstrip"] = 1; }},
+      {"model.ignore_merges: expected", [](json& f) { f["model"]["ignore_merges"] = "no"; }},
+      {"pretokenizers[0].pattern.Regex: regular expression",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "("; }}};
   for (const auto& [part, change] : changes) {
     const Error error = error_after(change);
     INFO(part << " in " << error.message);
@@ -105,6 +113,17 @@ TEST_CASE("a file that contradicts itself is refused with the place", "[tokenize
   CHECK(Tokenizer::from_json("[]").error().code == ErrorCode::parse_error);
   CHECK(Tokenizer::from_json("").error().code == ErrorCode::parse_error);
   CHECK(Tokenizer::from_json("{}", "").error().code == ErrorCode::unsupported);
+}
+
+TEST_CASE("a file nested a million levels deep is refused, not followed", "[tokenizer][error]") {
+  const std::string deep(1000000, '[');
+
+  const auto tokenizer = Tokenizer::from_json("{\"post_processor\": " + deep);
+
+  REQUIRE_FALSE(tokenizer);
+  CHECK(tokenizer.error().message.find("tokenizer.json: nested deeper than the 64 levels allowed") !=
+        std::string::npos);
+  CHECK(Tokenizer::from_json(testing::toy_tokenizer({deep})->to_json()));  // brackets in strings are text
 }
 
 TEST_CASE("merges may be written as one string with a space", "[tokenizer]") {
