@@ -1,7 +1,5 @@
 #include "policies/text/added_tokens.hpp"
 
-#include <algorithm>
-
 #include "runtime/base/check.hpp"
 #include "runtime/text/character_class.hpp"
 #include "runtime/text/regex.hpp"
@@ -9,27 +7,6 @@
 
 namespace memopd {
 namespace {
-
-/// The well-formed character at the end of `text`; empty if there is none.
-std::string_view last_character(std::string_view text) {
-  for (std::size_t size = 1; size <= std::min<std::size_t>(4, text.size()); ++size) {
-    const std::string_view suffix = text.substr(text.size() - size);
-    if ((static_cast<unsigned char>(suffix.front()) & 0xC0) != 0x80) {
-      return valid_utf8_prefix(suffix) == size ? suffix : std::string_view();
-    }
-  }
-  return {};
-}
-
-/// The same at the beginning.
-std::string_view first_character(std::string_view text) {
-  for (std::size_t size = 1; size <= std::min<std::size_t>(4, text.size()); ++size) {
-    if (valid_utf8_prefix(text.substr(0, size)) == size) {
-      return text.substr(0, size);
-    }
-  }
-  return {};
-}
 
 bool is_space(std::string_view character) {
   return !character.empty() && classify(character_classes(), character, 0).kind == CharacterClass::space;

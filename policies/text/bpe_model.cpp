@@ -23,7 +23,7 @@ std::size_t pair_hash(std::int32_t left, std::int32_t right) {
   return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15ULL) >> 29);
 }
 
-/// Eight bytes at a time, the last ones overlapping; pieces are short.
+/// Eight bytes at a time, the rest as one word; pieces are short.
 std::uint32_t piece_hash(std::string_view piece) {
   const auto mix = [](std::uint64_t hash, std::uint64_t word) {
     hash = (hash ^ word) * 0x9FB21C651E98DF25ULL;
@@ -41,6 +41,12 @@ std::uint32_t piece_hash(std::string_view piece) {
     word = (word << 8) | static_cast<std::uint8_t>(piece[offset]);
   }
   return static_cast<std::uint32_t>(mix(hash, word) >> 7);
+}
+
+/// Neither a control character that text does without nor a byte that begins no assigned character.
+bool is_needed(std::uint8_t byte) {
+  const bool is_white_space = byte >= '\t' && byte <= '\r';
+  return byte < 0x80 ? (byte >= 0x20 && byte != 0x7F) || is_white_space : byte != 0xC0 && byte != 0xC1 && byte <= 0xF0;
 }
 
 /// Entries of a table that is at most half full.
@@ -82,15 +88,25 @@ Expected<BpeModel> BpeModel::create(std::vector<BpeToken> tokens, std::vector<Bp
     }
   }
   for (const std::uint8_t byte : bytes_in_alphabet_order()) {
-    if (model.byte_ids_[byte] == kNone) {
+    if (model.byte_ids_[byte] == kNone && is_needed(byte)) {
       return unexpected(ErrorCode::unsupported, "no token for byte " + std::to_string(byte) + " (\"" +
                                                     to_byte_alphabet(std::string(1, static_cast<char>(byte))) +
-                                                    "\"), byte-level BPE needs all 256");
+                                                    "\"), which text needs");
     }
   }
   model.index_rules();
   model.index_words();
   return model;
+}
+
+std::vector<std::uint8_t> BpeModel::missing_bytes() const {
+  std::vector<std::uint8_t> missing;
+  for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+    if (byte_ids_[byte] == kNone) {
+      missing.push_back(static_cast<std::uint8_t>(byte));
+    }
+  }
+  return missing;
 }
 
 void BpeModel::index_rules() {
@@ -174,14 +190,15 @@ void BpeModel::merge_short(std::string_view piece, std::vector<std::int32_t>& id
   std::array<std::int32_t, kMaxShortPiece> symbols;
   std::array<std::int32_t, kMaxShortPiece> ranks;  // of the pair that begins there; kNoRank = no rule
   std::array<std::int32_t, kMaxShortPiece> merged;
-  std::size_t size = piece.size();
+  std::size_t size = 0;
   const auto look_up = [&](std::size_t i) {
     const Rule* rule = i + 1 < size ? find_rule(symbols[i], symbols[i + 1]) : nullptr;
     ranks[i] = rule == nullptr ? kNoRank : rule->rank;
     merged[i] = rule == nullptr ? kNone : rule->merged;
   };
-  for (std::size_t i = 0; i < size; ++i) {
-    symbols[i] = byte_ids_[static_cast<std::uint8_t>(piece[i])];
+  for (const char byte : piece) {
+    symbols[size] = byte_ids_[static_cast<std::uint8_t>(byte)];
+    size += symbols[size] == kNone ? 0 : 1;
   }
   for (std::size_t i = 0; i < size; ++i) {
     look_up(i);
@@ -207,8 +224,8 @@ void BpeModel::merge_short(std::string_view piece, std::vector<std::int32_t>& id
 }
 
 void BpeModel::merge_long(std::string_view piece, std::vector<std::int32_t>& ids) const {
-  const auto size = static_cast<std::int32_t>(piece.size());
-  std::vector<Symbol> symbols(piece.size());
+  std::vector<Symbol> symbols;
+  symbols.reserve(piece.size());
   std::vector<Candidate> heap;
   const auto at = [&symbols](std::int32_t position) -> Symbol& { return symbols[static_cast<std::size_t>(position)]; };
   const auto enqueue = [&](std::int32_t position) {
@@ -221,10 +238,17 @@ void BpeModel::merge_long(std::string_view piece, std::vector<std::int32_t>& ids
       std::push_heap(heap.begin(), heap.end());
     }
   };
-  for (std::int32_t i = 0; i < size; ++i) {
-    at(i) = {byte_ids_[static_cast<std::uint8_t>(piece[static_cast<std::size_t>(i)])], i - 1,
-             i + 1 == size ? kNone : i + 1};
+  for (const char byte : piece) {
+    const auto position = static_cast<std::int32_t>(symbols.size());
+    if (const std::int32_t id = byte_ids_[static_cast<std::uint8_t>(byte)]; id != kNone) {
+      symbols.push_back({id, position - 1, position + 1});
+    }
   }
+  if (symbols.empty()) {
+    return;
+  }
+  symbols.back().next = kNone;
+  const auto size = static_cast<std::int32_t>(symbols.size());
   for (std::int32_t i = 0; i < size; ++i) {
     enqueue(i);
   }
@@ -248,7 +272,7 @@ void BpeModel::merge_long(std::string_view piece, std::vector<std::int32_t>& ids
       enqueue(left.previous);
     }
   }
-  for (std::int32_t i = size == 0 ? kNone : 0; i != kNone; i = at(i).next) {
+  for (std::int32_t i = 0; i != kNone; i = at(i).next) {
     ids.push_back(at(i).id);
   }
 }

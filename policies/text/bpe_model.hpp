@@ -1,7 +1,8 @@
 // The merge rules of a byte-level BPE vocabulary, applied to one piece of pre-tokenized text.
 //
 // BPE-1  the pair of lowest rank is merged first, the leftmost of equals; equal to merging rule after rule.
-// BPE-2  every byte has a token, so every piece can be encoded.
+// BPE-2  every byte that text needs has a token. Control characters and bytes that begin no assigned character may lack
+//        one, as SmolLM2's do; such a byte gives no id, as in `tokenizers`.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ class BpeModel {
   /// @param tokens  by id
   /// @param merges  ids in [0, tokens.size()); the bytes of `merged` are those of left ++ right
   /// @param ignore_merges  a piece that is a token is that token, even where the merges do not lead to it (Llama 3)
-  /// @error unsupported  a byte without a token
+  /// @error unsupported  a byte without a token that BPE-2 wants
   static Expected<BpeModel> create(std::vector<BpeToken> tokens, std::vector<BpeMerge> merges, bool ignore_merges);
 
   /// Appends the ids of `piece` to `ids`. O(n log n); O(1) for a piece that is a word of the vocabulary.
@@ -43,6 +44,8 @@ class BpeModel {
   [[nodiscard]] const std::vector<BpeToken>& tokens() const { return tokens_; }
   [[nodiscard]] const std::vector<BpeMerge>& merges() const { return merges_; }
   [[nodiscard]] bool ignores_merges() const { return ignore_merges_; }
+  /// Bytes without a token, ascending; nearly always none.
+  [[nodiscard]] std::vector<std::uint8_t> missing_bytes() const;
 
  private:
   /// A merge in an open-addressed table: one cache line answers most look-ups. rank < 0 = empty.
@@ -70,8 +73,8 @@ class BpeModel {
   std::vector<BpeToken> tokens_;
   std::vector<BpeMerge> merges_;
   bool ignore_merges_ = false;
-  std::array<std::int32_t, 256> byte_ids_{};
-  std::vector<Rule> rules_;  // size a power of two, at most half full
+  std::array<std::int32_t, 256> byte_ids_{};  // kNone (-1) = missing
+  std::vector<Rule> rules_;                   // size a power of two, at most half full
   /// Pieces that become one token. Most pieces of ordinary text are here; filled once, so reading needs no lock.
   std::vector<Word> words_;  // size a power of two, at most half full
 };

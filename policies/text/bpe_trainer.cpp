@@ -160,7 +160,8 @@ std::shared_ptr<detail::TokenizerParts> make_parts(const BpeTrainOptions& option
                      detail::post_processor_section(),
                      detail::decoder_section(),
                      "null",
-                     ""};
+                     /*config=*/"",
+                     /*jinja=*/""};
   parts->patterns.push_back(std::move(pattern));
   auto id = static_cast<std::int32_t>(parts->model.tokens().size());
   for (const std::string& content : options.added_tokens) {

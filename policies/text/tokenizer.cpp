@@ -85,6 +85,12 @@ std::optional<std::int32_t> Tokenizer::token_id(std::string_view text) const {
 
 std::optional<std::int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }
 
+std::vector<std::uint8_t> Tokenizer::missing_bytes() const { return parts_->model.missing_bytes(); }
+
+const std::string& Tokenizer::bos_token() const { return parts_->bos_token; }
+
+const std::string& Tokenizer::chat_template() const { return parts_->chat_template; }
+
 bool Tokenizer::is_special(std::int32_t id) const {
   return id >= 0 && id < vocab_size() && parts_->is_special[static_cast<std::size_t>(id)];
 }

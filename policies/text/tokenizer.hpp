@@ -1,7 +1,7 @@
 // Byte-level BPE: text to ids and back, exactly as Hugging Face's `tokenizers` computes it.
 //
-// Every byte string can be encoded: the 256 bytes are tokens, and bytes that are not UTF-8 are kept. Without a normal
-// form decode(encode(text)) == text; the reverse does not hold (many id lists spell one text), which is why nothing in
+// Every byte string can be encoded: bytes are tokens, and bytes that are not UTF-8 are kept. Without a normal form, and if
+// no byte is missing (BPE-2), decode(encode(text)) == text; the reverse does not hold (many id lists spell one text), which is why nothing in
 // this project encodes what it has decoded.
 // V = vocab_size() = largest id + 1. Immutable, cheap to copy, thread-safe.
 #pragma once
@@ -31,15 +31,18 @@ struct TokenizerParts;
 
 class Tokenizer {
  public:
-  /// Reads `path`/tokenizer.json, or `path` itself when it is a file; eos from tokenizer_config.json beside it, if any.
+  /// Reads `path`/tokenizer.json, or `path` itself when it is a file; eos, bos and chat template from
+  /// tokenizer_config.json and chat_template.jinja beside it, if any.
   /// @error not_found, io_error, parse_error  with the file
   /// @error unsupported  anything in the file that would be ignored; named by its JSON path
   static Expected<Tokenizer> load(const std::filesystem::path& path);
 
-  /// The same from the text of the two files; `tokenizer_config_json` may be empty.
-  static Expected<Tokenizer> from_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json = {});
+  /// The same from the text of the three files; the last two may be empty.
+  static Expected<Tokenizer> from_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json = {},
+                                       std::string_view chat_template_jinja = {});
 
-  /// Writes tokenizer.json and tokenizer_config.json into `folder`, creating it; files appear by rename.
+  /// Writes tokenizer.json, tokenizer_config.json and, if there was one, chat_template.jinja into `folder`, creating it;
+  /// files appear by rename.
   /// @error io_error
   Expected<void> save(const std::filesystem::path& folder) const;
   [[nodiscard]] std::string to_json() const;
@@ -60,6 +63,12 @@ class Tokenizer {
   [[nodiscard]] std::optional<std::int32_t> token_id(std::string_view text) const;
   [[nodiscard]] std::optional<std::int32_t> eos_id() const;
   [[nodiscard]] bool is_special(std::int32_t id) const;
+  /// Bytes that give no id, ascending (BPE-2); empty for most vocabularies.
+  [[nodiscard]] std::vector<std::uint8_t> missing_bytes() const;
+  /// Text of the begin-of-sequence token by tokenizer_config.json; empty = none. Only chat templates use it.
+  [[nodiscard]] const std::string& bos_token() const;
+  /// The Jinja text that came with the vocabulary, chat_template.jinja before tokenizer_config.json; empty = none.
+  [[nodiscard]] const std::string& chat_template() const;
 
   explicit Tokenizer(std::shared_ptr<const detail::TokenizerParts> parts) : parts_(std::move(parts)) {}
 

@@ -27,6 +27,12 @@ Expected<std::string> read_file(const std::filesystem::path& path) {
   return text;
 }
 
+/// Empty for a file that is not there.
+Expected<std::string> read_optional(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? read_file(path) : std::string();
+}
+
 Expected<void> write_file(const std::filesystem::path& path, const std::string& text) {
   const std::filesystem::path partial = path.string() + ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
@@ -69,29 +75,57 @@ Expected<void> check_top_level(const json& file) {
   return detail::check_post_processor(section(file, "post_processor"), "post_processor");
 }
 
-/// The token's text, which stands there alone or in an object; empty = none.
-Expected<std::string> read_eos_token(std::string_view config_json) {
-  if (config_json.empty()) {
-    return std::string();
-  }
-  auto config = detail::parse_json_object(config_json, "tokenizer_config.json");
-  if (!config) {
-    return unexpected(config.error());
-  }
-  json token = section(*config, "eos_token");
+/// What is read of tokenizer_config.json; empty = not there.
+struct TokenizerConfig {
+  std::string eos_token;
+  std::string bos_token;
+  std::string chat_template;  // of several, the one named "default"
+};
+
+/// A token's text, which stands there alone or in an object; empty = none.
+Expected<std::string> read_token(const json& config, const char* key) {
+  json token = section(config, key);
   if (token.is_object()) {
     token = section(token, "content");
   }
   if (!token.is_null() && !token.is_string()) {
-    return unexpected(ErrorCode::parse_error,
-                      "tokenizer_config.json: eos_token: expected a string, found " + token.dump());
+    return unexpected(ErrorCode::parse_error, std::string("tokenizer_config.json: ") + key +
+                                                  ": expected a string, found " + token.dump().substr(0, 80));
   }
   return token.is_null() ? std::string() : token.get<std::string>();
 }
 
+Expected<TokenizerConfig> read_config(std::string_view text) {
+  if (text.empty()) {
+    return TokenizerConfig();
+  }
+  const auto object = detail::parse_json_object(text, "tokenizer_config.json");
+  if (!object) {
+    return unexpected(object.error());
+  }
+  auto eos_token = read_token(*object, "eos_token");
+  if (!eos_token) {
+    return unexpected(eos_token.error());
+  }
+  auto bos_token = read_token(*object, "bos_token");
+  if (!bos_token) {
+    return unexpected(bos_token.error());
+  }
+  const json chat_template = section(*object, "chat_template");
+  TokenizerConfig config{std::move(*eos_token), std::move(*bos_token),
+                         chat_template.is_string() ? chat_template.get<std::string>() : std::string()};
+  for (const json& named : chat_template.is_array() ? chat_template : json::array()) {
+    if (section(named, "name") == "default" && section(named, "template").is_string()) {
+      config.chat_template = section(named, "template").get<std::string>();
+    }
+  }
+  return config;
+}
+
 }  // namespace
 
-Expected<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json) {
+Expected<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json,
+                                         std::string_view chat_template_jinja) {
   auto file = detail::parse_json_object(tokenizer_json, "tokenizer.json");
   if (!file) {
     return unexpected(file.error());
@@ -113,25 +147,31 @@ Expected<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json, std::s
   if (!added) {
     return unexpected(added.error());
   }
+  const auto config = read_config(tokenizer_config_json);
+  if (!config) {
+    return unexpected(config.error());
+  }
 
   auto parts = std::make_shared<detail::TokenizerParts>(std::move(*model));
   parts->normal_form = *normal_form;
   parts->patterns = std::move(*patterns);
   parts->added_tokens = std::move(*added);
-  parts->sections = {section(*file, "normalizer").dump(),           section(*file, "pre_tokenizer").dump(),
-                     section(*file, "post_processor").dump(),       section(*file, "decoder").dump(),
-                     section((*file)["model"], "unk_token").dump(), std::string(tokenizer_config_json)};
+  parts->sections = {section(*file, "normalizer").dump(),
+                     section(*file, "pre_tokenizer").dump(),
+                     section(*file, "post_processor").dump(),
+                     section(*file, "decoder").dump(),
+                     section((*file)["model"], "unk_token").dump(),
+                     std::string(tokenizer_config_json),
+                     std::string(chat_template_jinja)};
   parts->finish();
   Tokenizer tokenizer(parts);
-  const auto eos_token = read_eos_token(tokenizer_config_json);
-  if (!eos_token) {
-    return unexpected(eos_token.error());
-  }
-  if (!eos_token->empty()) {
-    parts->eos_id = tokenizer.token_id(*eos_token);
+  parts->bos_token = config->bos_token;
+  parts->chat_template = chat_template_jinja.empty() ? config->chat_template : std::string(chat_template_jinja);
+  if (!config->eos_token.empty()) {
+    parts->eos_id = tokenizer.token_id(config->eos_token);
     if (!parts->eos_id) {
-      return unexpected(ErrorCode::parse_error,
-                        "tokenizer_config.json: eos_token \"" + *eos_token + "\" is not a token of tokenizer.json");
+      return unexpected(ErrorCode::parse_error, "tokenizer_config.json: eos_token \"" + config->eos_token +
+                                                    "\" is not a token of tokenizer.json");
     }
   }
   return tokenizer;
@@ -145,16 +185,15 @@ Expected<Tokenizer> Tokenizer::load(const std::filesystem::path& path) {
   if (!text) {
     return unexpected(text.error());
   }
-  const std::filesystem::path config_file = file.parent_path() / "tokenizer_config.json";
-  std::string config;
-  if (std::filesystem::exists(config_file, ignored)) {
-    auto config_text = read_file(config_file);
-    if (!config_text) {
-      return unexpected(config_text.error());
-    }
-    config = std::move(*config_text);
+  const auto config = read_optional(file.parent_path() / "tokenizer_config.json");
+  if (!config) {
+    return unexpected(config.error());
   }
-  auto tokenizer = from_json(*text, config);
+  const auto jinja = read_optional(file.parent_path() / "chat_template.jinja");
+  if (!jinja) {
+    return unexpected(jinja.error());
+  }
+  auto tokenizer = from_json(*text, *config, *jinja);
   if (!tokenizer) {
     return unexpected(with_file(tokenizer.error(), file.parent_path()));
   }
@@ -218,7 +257,9 @@ Expected<void> Tokenizer::save(const std::filesystem::path& folder) const {
     return unexpected(ErrorCode::io_error, folder.string() + ": cannot be created: " + error.message());
   }
   MEMOPD_RETURN_IF_ERROR(write_file(folder / "tokenizer.json", to_json()));
-  return write_file(folder / "tokenizer_config.json", config_json());
+  MEMOPD_RETURN_IF_ERROR(write_file(folder / "tokenizer_config.json", config_json()));
+  return parts_->sections.jinja.empty() ? Expected<void>()
+                                        : write_file(folder / "chat_template.jinja", parts_->sections.jinja);
 }
 
 }  // namespace memopd

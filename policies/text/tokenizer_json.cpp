@@ -335,6 +335,9 @@ Expected<BpeModel> read_model(const json& value) {
   if (!model) {
     return unexpected(model.error().code, "tokenizer.json: model.vocab: " + model.error().message);
   }
+  if (!model->missing_bytes().empty() && !member(value, "unk_token").is_null()) {
+    return unsupported("model.unk_token", member(value, "unk_token"), "null where bytes have no token");
+  }
   return model;
 }
 

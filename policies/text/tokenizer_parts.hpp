@@ -29,6 +29,7 @@ struct TokenizerSections {
   std::string decoder;
   std::string unk_token;  // JSON: null or a string
   std::string config;     // tokenizer_config.json; empty = there was none
+  std::string jinja;      // chat_template.jinja; empty = there was none
 };
 
 struct TokenizerParts {
@@ -39,6 +40,8 @@ struct TokenizerParts {
   BpeModel model;
   std::vector<AddedToken> added_tokens;  // by id
   std::optional<std::int32_t> eos_id;
+  std::string bos_token;
+  std::string chat_template;
   TokenizerSections sections;
 
   // Filled by finish().

@@ -57,7 +57,7 @@ struct RetrieverConfig {
 /// [protocol] How the context is rewritten and what the agent is shown (protocol.md section 1).
 struct ProtocolConfig {
   std::string name = "mem1";
-  std::string chat_template = "chatml";  ///< "chatml" | "none"
+  std::string chat_template = "chatml";  ///< "auto": as the tokenizer's files say | "chatml" | "llama3" | "none"
   std::string instructions = "default";  ///< text; "default" = the protocol's own, "" = none
   std::string question = "{question}";   ///< template of the first user text
   std::string observation = "\n\n<information>{hint}\n\n{documents}</information>\n\n";

@@ -147,7 +147,8 @@ Table retriever_table() {
 Table protocol_table() {
   TableOf<ProtocolConfig> t("protocol", "how the context is rewritten and what the agent is shown");
   t("name", &ProtocolConfig::name, one_of({"mem1"}), "protocol");
-  t("chat_template", &ProtocolConfig::chat_template, one_of({"chatml", "none"}), "frame around the first user text");
+  t("chat_template", &ProtocolConfig::chat_template, one_of({"auto", "chatml", "llama3", "none"}),
+    "frame around the first user text");
   t("instructions", &ProtocolConfig::instructions, any(), "text; \"default\" = the protocol's own, \"\" = none");
   t("question", &ProtocolConfig::question, any(), "template of the first user text: {question}");
   t("observation", &ProtocolConfig::observation, any(), "template of an observation: {hint} {documents}");

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "runtime/base/check.hpp"
+#include "runtime/text/character_class.hpp"
 #include "runtime/text/utf8_stretches.hpp"
 
 namespace memopd {
@@ -188,6 +189,35 @@ std::string_view strip(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kSpace);
   return begin == std::string_view::npos ? std::string_view()
                                          : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string_view strip_unicode(std::string_view text) {
+  const auto is_space = [](std::string_view character) {
+    return !character.empty() && (classify(character_classes(), character, 0).kind == CharacterClass::space ||
+                                  (character[0] >= '\x1C' && character[0] <= '\x1F'));
+  };
+  while (is_space(first_character(text))) {
+    text.remove_prefix(first_character(text).size());
+  }
+  while (is_space(last_character(text))) {
+    text.remove_suffix(last_character(text).size());
+  }
+  return text;
+}
+
+std::string_view first_character(std::string_view text) {
+  std::size_t index = 0;
+  return !text.empty() && skip_character(text, index) ? text.substr(0, index) : std::string_view();
+}
+
+std::string_view last_character(std::string_view text) {
+  for (std::size_t size = 1; size <= std::min<std::size_t>(4, text.size()); ++size) {
+    const std::string_view suffix = text.substr(text.size() - size);
+    if ((static_cast<unsigned char>(suffix.front()) & 0xC0) != 0x80) {
+      return first_character(suffix).size() == size ? suffix : std::string_view();
+    }
+  }
+  return {};
 }
 
 }  // namespace memopd

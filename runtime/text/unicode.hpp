@@ -36,4 +36,11 @@ enum class NormalForm : std::uint8_t { none, nfc, nfkc };
 /// `text` without ASCII white space at its ends. A view into `text`.
 [[nodiscard]] std::string_view strip(std::string_view text);
 
+/// `text` without what Python's str.strip() takes away: Unicode white space and U+001C..U+001F. A view into `text`.
+[[nodiscard]] std::string_view strip_unicode(std::string_view text);
+
+/// The well-formed character at the beginning, or at the end, of `text`; empty if there is none. A view into `text`.
+[[nodiscard]] std::string_view first_character(std::string_view text);
+[[nodiscard]] std::string_view last_character(std::string_view text);
+
 }  // namespace memopd

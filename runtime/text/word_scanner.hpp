@@ -1,7 +1,7 @@
 // The pre-tokenizer patterns of GPT-2, Qwen2 and Llama 3 as code; internal to runtime/text.
 //
-// WS-1  cuts every well-formed text exactly where the pattern does, some fifty times faster than a regular expression
-//       engine. Classes are those of character_class.hpp, two Unicode versions ahead of ICU 72.
+// WS-1  cuts every well-formed text exactly where the pattern does, without a regular expression engine. Classes are those
+//       of character_class.hpp, two Unicode versions ahead of ICU 72.
 #pragma once
 
 #include <cstddef>

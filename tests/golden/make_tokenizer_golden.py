@@ -7,7 +7,7 @@
     .deps/reference-tokenizers/bin/python tests/golden/make_tokenizer_golden.py --check FOLDER
         # loads FOLDER/tokenizer.json, saved by memopd from tokenizer_qwen2.json, and compares all ids
 
-Writes beside itself: tokenizer_{qwen2,gpt2,llama3,smollm}.json, as the package saves them, and tokenizer_golden.json:
+Writes beside itself: tokenizer_{qwen2,gpt2,llama3,smollm,strip}.json, as the package saves them, and tokenizer_golden.json:
 texts with their ids by each, with special tokens found ("ids") and not ("plain_ids"), and the training corpus.
 """
 import json
@@ -100,7 +100,13 @@ def variants():
                    normalizers.NFC())
     smollm.add_tokens([AddedToken("cafe\u0301", normalized=True), AddedToken("<think>", normalized=True)])
     smollm.add_special_tokens(["<|im_end|>"])
-    return {"qwen2": qwen2, "gpt2": gpt2, "llama3": llama3, "smollm": smollm}
+
+    strip = train(byte_level(True))
+    strip.add_tokens([AddedToken("<word>", single_word=True), AddedToken("<left>", lstrip=True),
+                      AddedToken("<right>", rstrip=True, normalized=False), AddedToken("the", single_word=True)])
+    strip.add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True, special=True),
+                              AddedToken("<|im_end|>", special=True), AddedToken("<think>", single_word=True, special=True)])
+    return {"qwen2": qwen2, "gpt2": gpt2, "llama3": llama3, "smollm": smollm, "strip": strip}
 
 
 def encode(tokenizer, text, special):

@@ -31,7 +31,7 @@ Tokenizer load(const std::string& variant) {
 
 TEST_CASE("ids of every text equal those of the tokenizers package", "[tokenizer][golden]") {
   const json golden = read_json("tokenizer_golden.json");
-  for (const char* variant : {"qwen2", "gpt2", "llama3", "smollm"}) {
+  for (const char* variant : {"qwen2", "gpt2", "llama3", "smollm", "strip"}) {
     const Tokenizer tokenizer = load(variant);
     const json& cases = golden["cases"][variant];
     REQUIRE(cases.size() > 80);
@@ -45,7 +45,7 @@ TEST_CASE("ids of every text equal those of the tokenizers package", "[tokenizer
 }
 
 TEST_CASE("a file of the tokenizers package is written back with the same content", "[tokenizer][golden]") {
-  for (const char* variant : {"qwen2", "gpt2", "llama3", "smollm"}) {
+  for (const char* variant : {"qwen2", "gpt2", "llama3", "smollm", "strip"}) {
     INFO(variant);
     CHECK(json::parse(load(variant).to_json()) == read_json("tokenizer_" + std::string(variant) + ".json"));
   }

@@ -38,14 +38,14 @@ TEST_CASE("the pair of lowest rank merges first, the leftmost of equals", "[toke
   CHECK(encode(model({{'a', 'b'}}), "").empty());
 }
 
-TEST_CASE("queued merging equals merging rule after rule", "[tokenizer][BPE-1]") {
+TEST_CASE("merging, of short and of long pieces, equals merging rule after rule", "[tokenizer][BPE-1]") {
   // Rules over a and b that overlap and build on one another.
   const BpeModel bpe =
       model({{'a', 'b'}, {'b', 'a'}, {256, 'a'}, {'a', 'a'}, {257, 257}, {256, 256}, {'b', 'b'}, {258, 261}});
   SplitMix random(7);
   for (int round = 0; round < 300; ++round) {
     std::string piece;
-    for (std::uint64_t left = random.below(40) + 1; left > 0; --left) {
+    for (std::uint64_t left = random.below(120) + 1; left > 0; --left) {
       piece.push_back(random.below(2) == 0 ? 'a' : 'b');
     }
     Ids slow(piece.begin(), piece.end());
@@ -84,6 +84,24 @@ TEST_CASE("a vocabulary without one of the bytes is refused by its name", "[toke
   REQUIRE_FALSE(created);
   CHECK(created.error().code == ErrorCode::unsupported);
   CHECK(created.error().message.find("byte 32") != std::string::npos);
+}
+
+TEST_CASE("a byte that text does without may lack a token, and then gives no id", "[tokenizer][BPE-2]") {
+  std::vector<BpeToken> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back({std::string(1, static_cast<char>(byte)), false, byte != 0x04 && byte != 0xFF});
+  }
+  tokens.push_back({"ab", false, true});
+  const auto bpe = BpeModel::create(std::move(tokens), {{'a', 'b', 256}}, false);
+
+  REQUIRE(bpe);
+  CHECK(bpe->missing_bytes() == std::vector<std::uint8_t>{0x04, 0xFF});
+  CHECK(encode(*bpe,
+               "a\x04"
+               "b\xFF") == Ids{256});  // as if it were not there
+  CHECK(encode(*bpe, "\x04").empty());
+  CHECK(encode(*bpe, std::string(100, '\x04')).empty());
+  CHECK(encode(*bpe, std::string(100, '\x04') + "ab") == Ids{256});
 }
 
 }  // namespace

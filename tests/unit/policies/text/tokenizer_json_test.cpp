@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "policies/text/byte_alphabet.hpp"
 #include "policies/text/tokenizer.hpp"
 #include "tests/unit/policies/text/toy_tokenizers.hpp"
 
@@ -113,6 +114,20 @@ TEST_CASE("a file that contradicts itself is refused with the place", "[tokenize
   CHECK(Tokenizer::from_json("[]").error().code == ErrorCode::parse_error);
   CHECK(Tokenizer::from_json("").error().code == ErrorCode::parse_error);
   CHECK(Tokenizer::from_json("{}", "").error().code == ErrorCode::unsupported);
+}
+
+TEST_CASE("an unknown token is refused where bytes have none, since it would stand for them", "[tokenizer][error]") {
+  json file = toy_file();
+  const std::string control = to_byte_alphabet("\x04");
+  file["model"]["vocab"]["<gap>"] = file["model"]["vocab"][control];
+  file["model"]["vocab"].erase(control);
+  CHECK(Tokenizer::from_json(file.dump())->missing_bytes() == std::vector<std::uint8_t>{0x04});
+
+  file["model"]["unk_token"] = "he";
+
+  const auto tokenizer = Tokenizer::from_json(file.dump());
+  REQUIRE_FALSE(tokenizer);
+  CHECK(tokenizer.error().message.find("model.unk_token") != std::string::npos);
 }
 
 TEST_CASE("a file nested a million levels deep is refused, not followed", "[tokenizer][error]") {

@@ -113,6 +113,21 @@ TEST_CASE("a tokenizer_config.json that came with the vocabulary is written back
   CHECK(loaded->eos_id() == loaded->token_id("<|im_end|>"));
 }
 
+TEST_CASE("a chat template of its own file is read and written back", "[tokenizer]") {
+  const auto folder = fresh_folder("jinja");
+  REQUIRE(toy_tokenizer()->save(folder));
+  write(folder / "chat_template.jinja", "{{ x }}");
+
+  const auto loaded = Tokenizer::load(folder);
+  REQUIRE(loaded);
+  REQUIRE(loaded->save(fresh_folder("jinja_copy")));
+  const auto copy = Tokenizer::load(folder.parent_path() / "tokenizer_jinja_copy");
+
+  CHECK(loaded->chat_template() == "{{ x }}");
+  REQUIRE(copy);
+  CHECK(copy->chat_template() == "{{ x }}");
+}
+
 TEST_CASE("a missing file, a file that is no JSON and an unknown eos token are errors with the file's name",
           "[tokenizer][error]") {
   const auto folder = fresh_folder("broken");

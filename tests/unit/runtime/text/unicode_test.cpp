@@ -58,5 +58,21 @@ TEST_CASE("Unicode 9 neither composes nor reorders what was assigned later", "[t
   CHECK(normalize("x\u0301\u1DFA", NormalForm::nfc) == "x\u1DFA\u0301");
 }
 
+TEST_CASE("strip_unicode takes away what Python's strip does", "[text]") {
+  CHECK(strip_unicode("\u3000 \x1F\n a b\u00a0\u2028\x1C") == "a b");
+  CHECK(strip_unicode(" \xFF ") == "\xFF");  // a stray byte is no space
+  CHECK(strip_unicode("\u200b") == "\u200b");
+  CHECK(strip_unicode("\t ").empty());
+}
+
+TEST_CASE("first and last characters are whole or none", "[text][error]") {
+  CHECK(first_character("😀a") == "😀");
+  CHECK(last_character("a😀") == "😀");
+  CHECK(first_character("\x80 a").empty());
+  CHECK(last_character("a\xE4\xB8").empty());
+  CHECK(last_character("\xFF\x80").empty());
+  CHECK(last_character("").empty());
+}
+
 }  // namespace
 }  // namespace memopd
