@@ -1,10 +1,12 @@
-// memopd bench alignpack: ratios between layouts; memopd bench deterministic: between modes; all sides in one run.
+// memopd bench alignpack: ratios between layouts; deterministic: between modes; tokenizer: against the package
+// `tokenizers`; all sides in one run.
 #include <cstdio>
 #include <memory>
 
 #include "policies/model/thread_settings.hpp"
 #include "tools/bench/alignpack_bench.hpp"
 #include "tools/bench/deterministic_bench.hpp"
+#include "tools/bench/tokenizer_bench.hpp"
 #include "tools/memopd/commands.hpp"
 #include "tools/session/console.hpp"
 
@@ -43,6 +45,27 @@ int run_deterministic(const BenchArguments<DeterministicBenchOptions>& arguments
   return kExitOk;
 }
 
+struct TokenizerBenchArguments {
+  TokenizerBenchOptions options;
+  std::string tokenizer = "envs/atlas/teacher";
+  std::string source = ".";
+  std::string peer_python = ".deps/peers/bin/python";
+  bool is_json = false;
+};
+
+int run_tokenizer(const TokenizerBenchArguments& arguments) {
+  TokenizerBenchOptions options = arguments.options;
+  options.tokenizer = arguments.tokenizer;
+  options.source = arguments.source;
+  options.peer_python = arguments.peer_python;
+  auto rows = bench_tokenizer(options);
+  if (!rows) {
+    return report_error(rows.error().message, kExitUsage);
+  }
+  std::printf("%s\n", (arguments.is_json ? to_json(*rows) : to_table(*rows)).c_str());
+  return kExitOk;
+}
+
 void add_alignpack(CLI::App& bench, const ChooseCommand& choose) {
   auto arguments = std::make_shared<BenchArguments<AlignPackBenchOptions>>();
   CLI::App* alignpack =
@@ -71,6 +94,21 @@ void add_deterministic(CLI::App& bench, const ChooseCommand& choose) {
   choose(deterministic, [arguments] { return run_deterministic(*arguments); });
 }
 
+void add_tokenizer(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<TokenizerBenchArguments>();
+  CLI::App* tokenizer = bench.add_subcommand("tokenizer", "MB/s on one thread, ours and the package tokenizers");
+  tokenizer->add_flag("--json", arguments->is_json, "Print the rows as JSON");
+  tokenizer->add_option("--tokenizer", arguments->tokenizer, "Folder or tokenizer.json")->capture_default_str();
+  tokenizer->add_option("--source", arguments->source, "Root of the source tree, whose files are the texts")
+      ->capture_default_str();
+  tokenizer->add_option("--peer", arguments->peer_python, "Python with the package; absent = ours alone")
+      ->capture_default_str();
+  tokenizer->add_option("--repetitions", arguments->options.num_repetitions, "Timed repetitions")
+      ->capture_default_str();
+  tokenizer->footer("Example: tools/bench/peers && memopd bench tokenizer --json");
+  choose(tokenizer, [arguments] { return run_tokenizer(*arguments); });
+}
+
 }  // namespace
 
 void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
@@ -79,6 +117,7 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   add_layouts_command(*bench, choose);
   add_alignpack(*bench, choose);
   add_deterministic(*bench, choose);
+  add_tokenizer(*bench, choose);
 }
 
 }  // namespace memopd

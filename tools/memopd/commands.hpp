@@ -10,11 +10,12 @@ namespace memopd {
 using ChooseCommand = std::function<void(CLI::App*, std::function<int()>)>;
 
 void add_sft_command(CLI::App& app, const ChooseCommand& choose);
-void add_eval_commands(CLI::App& app, const ChooseCommand& choose);        ///< eval, rollout
-void add_retrieve_commands(CLI::App& app, const ChooseCommand& choose);    ///< retrieve serve|query
-void add_tokenizer_commands(CLI::App& app, const ChooseCommand& choose);   ///< tokenizer encode|decode|train
-void add_data_commands(CLI::App& app, const ChooseCommand& choose);        ///< data atlas
-void add_bench_commands(CLI::App& app, const ChooseCommand& choose);       ///< bench alignpack|layouts
+void add_eval_commands(CLI::App& app, const ChooseCommand& choose);       ///< eval, rollout
+void add_retrieve_commands(CLI::App& app, const ChooseCommand& choose);   ///< retrieve serve|query
+void add_tokenizer_commands(CLI::App& app, const ChooseCommand& choose);  ///< tokenizer encode|decode|compare|train
+void add_data_commands(CLI::App& app, const ChooseCommand& choose);       ///< data atlas
+void add_bench_commands(CLI::App& app,
+                        const ChooseCommand& choose);  ///< bench alignpack|layouts|deterministic|tokenizer
 void add_layouts_command(CLI::App& bench, const ChooseCommand& choose);    ///< of bench
 void add_checkpoint_commands(CLI::App& app, const ChooseCommand& choose);  ///< checkpoint show
 void add_ledger_commands(CLI::App& app, const ChooseCommand& choose);      ///< ledger show|stats|verify
