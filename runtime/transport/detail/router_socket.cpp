@@ -9,17 +9,19 @@
 namespace memopd::detail {
 namespace {
 
-/// Of a connection that was just accepted; it may be gone already, so this is for messages only.
-std::string peer_address(int fd) {
+/// Of a connection that was just accepted at `endpoint`. It may be gone already: this is for messages only.
+std::string peer_address(int fd, const std::string& endpoint) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (::getpeername(fd, generic, &size) != 0 || address.ss_family == AF_UNIX ||
-      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "ipc";
+  if (::getpeername(fd, generic, &size) != 0) {
+    return "somebody who left " + endpoint + " at once";
+  }
+  if (address.ss_family == AF_UNIX || ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
+                                                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return endpoint;
   }
   return std::string("tcp://") + host.data() + ":" + port.data();
 }
@@ -103,7 +105,7 @@ void RouterSocket::report_ended() {
 void RouterSocket::handle_event(const MonitorEvent& event) {
   switch (event.event) {
     case ZMQ_EVENT_ACCEPTED:
-      connections_[event.value] = {peer_address(event.value), false, {}};
+      connections_[event.value] = {peer_address(event.value, event.endpoint), false, {}};
       return;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
