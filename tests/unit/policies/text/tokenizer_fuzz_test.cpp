@@ -161,7 +161,7 @@ TEST_CASE("a damaged tokenizer.json gives an error with its place or a tokenizer
 
 TEST_CASE("damage to tokenizer.json, for a minute", "[.fuzz]") {
   const char* seed = std::getenv("MEMOPD_FUZZ_SEED");  // NOLINT(concurrency-mt-unsafe): one thread
-  fuzz(seed == nullptr ? 2 : std::stoull(seed), /*rounds=*/20000);
+  fuzz(seed == nullptr ? 2 : std::stoull(seed), /*rounds=*/60000);
 }
 
 }  // namespace
