@@ -23,8 +23,12 @@ struct RoleToSpawn {
   RoleInit init;
 };
 
-// Models compute for longer than a cooperative handler may: they get threads of their own.
-bool is_computing(const std::string& actor) { return actor == "student" || actor == "teacher" || actor == "learner"; }
+// Who computes or waits for a disk longer than a cooperative handler may gets a thread of its own (R8): models, the ledger
+// with its syncs, the index.
+bool needs_own_thread(const std::string& actor) {
+  return actor == "student" || actor == "teacher" || actor == "learner" || actor == "align_pack" ||
+         actor == "retriever";
+}
 
 std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelection& selection, const RoleInit& base,
                                         ObjectRef collective) {
@@ -33,7 +37,7 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
     RoleToSpawn role{std::move(actor), std::move(group), {}, base};
     role.options.count = count;
     role.init.model = std::move(model);
-    role.options.blocking = is_computing(role.actor);
+    role.options.blocking = needs_own_thread(role.actor);
     roles.push_back(std::move(role));
   };
   add("retriever", "retriever", 1);
