@@ -34,13 +34,14 @@ def paired(arms: dict[str, list[dict]]) -> list[tuple[str, str, list[float]]]:
 
 def markdown(report: dict) -> str:
     arms = by_arm(report)
-    lines = [f"{report['date']}, seeds {', '.join(map(str, report['seeds']))}, {report['minutes']} minutes.", "",
+    settings = "".join(f" {setting}" for setting in report.get("settings", []))
+    lines = [f"{report['date']}, seeds {', '.join(map(str, report['seeds']))}, {report['minutes']} minutes.{settings}", "",
              "| teacher | what it read | F1 | sure, call-local | sure, flat | nats, call-local | nats, flat |",
              "|---|---|---|---|---|---|---|"]
     for teacher in report["teachers"]:
         lines.append(f"| {teacher['teacher']} | {teacher['what']} | {teacher['f1']:.3f} | {teacher['local_sure_frac']:.3f} | "
                      f"{teacher['flat_sure_frac']:.3f} | {teacher['local_nats']:.3f} | {teacher['flat_nats']:.3f} |")
-    lines += ["", "| arm | what | F1, K = 2 | EM, K = 2 | F1, K = 4 | F1 by seed | valid |", "|---|---|---|---|---|---|---|"]
+    lines += ["", "| arm | what | F1 | EM | F1, K = 4 | F1 by seed | valid |", "|---|---|---|---|---|---|---|"]
     first = next(iter(arms.values()))
     cold = [run["cold_start"] for run in first]
     lines.append("| cold start | before training | " + " | ".join(
