@@ -2,7 +2,7 @@
 #   One library per folder. Without SOURCES it is header-only. OBJECT keeps static registrations alive when linked.
 # memopd_add_executable(NAME SOURCES .. DEPENDS ..)
 # memopd_add_test(NAME SOURCES .. DEPENDS .. [LABELS ..] [TIMEOUT seconds])
-#   A Catch2 program whose main is compiled once; ctest runs it without the tests tagged [slow], [gpu], and
+#   A Catch2 program whose main is compiled once; ctest runs it without the tests tagged [slow], [gpu] or hidden ([.x]), and
 #   `ctest -C slow` runs the [slow] ones too.
 #   A test that links LibTorch, however far down, carries the label `torch`; the others form the target `torch_free_tests`.
 # Tests that belong to the source tree find it through the macro MEMOPD_SOURCE_DIR.
@@ -84,7 +84,7 @@ function(memopd_add_test name)
     list(APPEND ARG_DEPENDS memopd_torch)
   endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} memopd_catch_main)
-  add_test(NAME ${name} COMMAND ${name} "~[slow]~[gpu]" WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${name} "~[slow]~[gpu]~[.]" WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 180)
   endif()
