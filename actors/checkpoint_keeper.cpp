@@ -45,6 +45,10 @@ fs::path CheckpointKeeper::path(std::int32_t step) const { return folder_ / ("st
 
 bool CheckpointKeeper::has(std::int32_t step) const { return std::binary_search(steps_.begin(), steps_.end(), step); }
 
+std::optional<std::int32_t> CheckpointKeeper::newest() const {
+  return steps_.empty() ? std::nullopt : std::optional(steps_.back());
+}
+
 void CheckpointKeeper::saved(std::int32_t step) {
   if (!has(step)) {
     steps_.insert(std::upper_bound(steps_.begin(), steps_.end(), step), step);

@@ -28,6 +28,7 @@ class CheckpointKeeper {
 
   [[nodiscard]] std::filesystem::path path(std::int32_t step) const;
   [[nodiscard]] bool has(std::int32_t step) const;
+  [[nodiscard]] std::optional<std::int32_t> newest() const;
 
   /// The checkpoint of `step` is complete; deletes what need not be kept.
   void saved(std::int32_t step);

@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{1000};
 
-double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 Expected<std::unique_ptr<TaskSource>> open_task_source(const EnvConfig& config) {

@@ -66,6 +66,10 @@ class CoordinatorActor : public Actor {
   Later<TasksDone> run_tasks(const RunTasks& request);
   void look_for_progress(const LookForProgress&);
 
+  [[nodiscard]] static double seconds(std::chrono::nanoseconds duration) {
+    return std::chrono::duration<double>(duration).count();
+  }
+
   // coordinator_actor.cpp: the run as a whole
   Expected<void> load();
   Expected<void> open_directory();

@@ -8,12 +8,6 @@
 #include "runtime/telemetry/rewind.hpp"
 
 namespace memopd {
-namespace {
-
-double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
-
-}  // namespace
-
 void CoordinatorActor::evaluate(const EvaluationRequest& request, const std::string& moment, Then then) {
   auto tasks = evaluation_tasks(config_->eval, *tasks_, request);
   if (!tasks) {

@@ -9,8 +9,6 @@
 namespace memopd {
 namespace {
 
-double seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
-
 Sampling sampling_of(const SamplingConfig& config) {
   return {config.temperature, config.top_p, config.top_k, config.min_p, config.max_response_tokens, 0};
 }

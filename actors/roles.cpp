@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/checkpoint_keeper.hpp"
 #include "actors/coordinator_actor.hpp"
 #include "actors/learner_actor.hpp"
 #include "actors/messages.hpp"
@@ -128,6 +129,19 @@ RoleSelection launch_roles(const Config& config, const std::string& run_director
   selection.with_teacher_policy = config.eval.teacher;
   selection.with_learner = true;
   selection.run_directory = run_directory;
+  return selection;
+}
+
+RoleSelection resume_roles(const Config& config, const RunDirectory& directory) {
+  RoleSelection selection = launch_roles(config, directory.path().string());
+  selection.is_resumed = true;
+  const CheckpointKeeper checkpoints(directory.checkpoints(), config.checkpoint.keep);
+  if (const auto newest = checkpoints.newest()) {
+    selection.checkpoint = checkpoints.path(*newest).string();
+  }
+  if (const auto summary = load_summary(directory.path() / "summary.json")) {
+    selection.interrupted_at = static_cast<std::int32_t>(summary->steps);
+  }
   return selection;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/actor/cluster.hpp"
 #include "runtime/base/expected.hpp"
 #include "runtime/config/schema.hpp"
+#include "runtime/telemetry/run_directory.hpp"
 
 namespace memopd {
 
@@ -25,6 +26,9 @@ struct RoleSelection {
 
 /// A launch: student, teacher (if opd.coef > 0), learner, and the teacher's evaluation if asked for.
 [[nodiscard]] RoleSelection launch_roles(const Config& config, const std::string& run_directory);
+
+/// A launch that goes on with the run in `directory`, from its newest checkpoint.
+[[nodiscard]] RoleSelection resume_roles(const Config& config, const RunDirectory& directory);
 
 /// The folder that `selection` and `config` take the tokenizer from.
 [[nodiscard]] std::string tokenizer_folder(const Config& config, const RoleSelection& selection);

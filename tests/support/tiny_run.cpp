@@ -7,7 +7,6 @@
 #include <fstream>
 #include <system_error>
 
-#include "actors/checkpoint_keeper.hpp"
 #include "policies/text/bpe_trainer.hpp"
 #include "policies/training/sft.hpp"
 #include "runtime/base/log.hpp"
@@ -111,15 +110,7 @@ RunEnded run_to_end(const Config& config, const std::function<void(LocalSession&
 RunEnded resume_to_end(const Config& config, const std::function<void(LocalSession&)>& meanwhile) {
   auto directory = RunDirectory::open(fs::path(config.run.directory) / config.run.name);
   REQUIRE(directory);
-  RoleSelection selection = launch_roles(config, directory->path().string());
-  selection.is_resumed = true;
-  if (const auto steps = complete_checkpoints(directory->checkpoints()); !steps.empty()) {
-    selection.checkpoint = (directory->checkpoints() / ("step-" + std::to_string(steps.back()))).string();
-  }
-  if (const auto summary = load_summary(directory->path() / "summary.json")) {
-    selection.interrupted_at = static_cast<std::int32_t>(summary->steps);
-  }
-  return run_session(config, *directory, selection, meanwhile);
+  return run_session(config, *directory, resume_roles(config, *directory), meanwhile);
 }
 
 std::vector<nlohmann::json> metric_records(const fs::path& run) {

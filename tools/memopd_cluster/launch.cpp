@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "actors/checkpoint_keeper.hpp"
 #include "actors/roles.hpp"
 #include "runtime/actor/topology.hpp"
 #include "runtime/config/load.hpp"
@@ -128,14 +127,7 @@ Expected<RunPlace> resume_directory(const Config& config, const LaunchArguments&
     return place;
   }
   MEMOPD_RETURN_IF_ERROR(place->directory.write_config(dump_config(config)));
-  RoleSelection& selection = place->selection;
-  selection.is_resumed = true;
-  if (const auto steps = complete_checkpoints(place->directory.checkpoints()); !steps.empty()) {
-    selection.checkpoint = (place->directory.checkpoints() / ("step-" + std::to_string(steps.back()))).string();
-  }
-  if (const auto summary = load_summary(place->directory.path() / "summary.json")) {
-    selection.interrupted_at = static_cast<std::int32_t>(summary->steps);
-  }
+  place->selection = resume_roles(config, place->directory);
   return place;
 }
 
