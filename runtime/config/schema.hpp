@@ -300,6 +300,55 @@ struct AlarmsConfig {
   friend bool operator==(const AlarmsConfig&, const AlarmsConfig&) = default;
 };
 
+/// [net] Links between the processes of a run.
+struct NetConfig {
+  std::int32_t heartbeat_ms = 500;    ///< between two signs of life; 10..60000
+  std::int32_t dead_after_ms = 2000;  ///< silence after which a process is declared dead; >= 2 * heartbeat_ms
+  std::int32_t lease_ms = 5000;       ///< a process that its parent forgot for so long ends itself; >= dead_after_ms
+  std::int32_t start_timeout_s = 60;  ///< for a started process to report itself; >= 1
+  std::string host{};                 ///< numeric address to bind tcp ports to; "" = ipc only, one host
+  std::vector<std::int32_t> ports{};  ///< [lowest, highest] tcp port; [] = the kernel chooses
+  bool encrypt_bulk = false;          ///< CURVE on the bulk links too
+
+  friend bool operator==(const NetConfig&, const NetConfig&) = default;
+};
+
+/// [[node]] A host and what of it may be used.
+struct NodeConfig {
+  std::string name{};             ///< required; unique
+  std::string address = "local";  ///< "local": this host
+  std::int32_t cpus = 0;          ///< 0 = those of the affinity mask and the cgroup
+  double memory_gib = 0;          ///< 0 = the host's
+  std::string labels{};           ///< comma-separated words that [[role]] may ask for
+
+  friend bool operator==(const NodeConfig&, const NodeConfig&) = default;
+};
+
+/// [[role]] Which process the actors of a role live in, and what happens when it ends. A role without one lives in the
+/// launcher's process, as all do when there is none.
+struct RoleConfig {
+  std::string name{};           ///< required: "env", "student", "teacher", "align_pack", "learner", "retriever", ..
+  std::string process = "own";  ///< "own": each actor has its own | a name: roles with the same name share one process
+  double cpus = 0;              ///< cores of one process; >= 0; 0 = not counted
+  double memory_gib = 0;        ///< of one process; >= 0; 0 = not counted
+  std::string labels{};         ///< comma-separated: only nodes that have all of them
+  std::string placement = "pack";         ///< "pack": fill a node first | "spread": fewest processes of this role first
+  std::int32_t max_restarts = 5;          ///< within restart_window_s, per process; one more ends the run; 0 = none
+  std::int32_t restart_window_s = 60;     ///< >= 1
+  std::int32_t restart_backoff_ms = 100;  ///< before the first restart, doubled by each in the window, at most 10 s
+
+  friend bool operator==(const RoleConfig&, const RoleConfig&) = default;
+};
+
+/// [monitor] The run's page and its data over HTTP, read-only.
+struct MonitorConfig {
+  std::string address{};             ///< "HOST:PORT" (port 0 = any free); "" = none
+  std::int32_t history_s = 86400;    ///< seconds of events and metrics kept for it; >= 60
+  std::int32_t max_events = 100000;  ///< kept in memory; >= 100
+
+  friend bool operator==(const MonitorConfig&, const MonitorConfig&) = default;
+};
+
 /// Where each setting that was given came from: "launch.toml:12:5" or "--set", by full name ("opd.beta", "env.0.name").
 /// A setting that is not here has its default. Never part of a comparison.
 struct SettingOrigins {
@@ -329,6 +378,10 @@ struct Config {
   CheckpointConfig checkpoint{};
   LedgerConfig ledger{};
   AlarmsConfig alarms{};
+  NetConfig net{};
+  std::vector<NodeConfig> node{};  ///< none = this host, as it is
+  std::vector<RoleConfig> role{};  ///< none = one process
+  MonitorConfig monitor{};
   SettingOrigins origins{};
 
   friend bool operator==(const Config&, const Config&) = default;

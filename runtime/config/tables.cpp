@@ -386,6 +386,53 @@ Table alarms_table() {
   return t.take();
 }
 
+Table net_table() {
+  TableOf<NetConfig> t("net", "links between the processes of a run");
+  t("heartbeat_ms", &NetConfig::heartbeat_ms, between(10, 60000), "between two signs of life");
+  t("dead_after_ms", &NetConfig::dead_after_ms, at_least(20), "silence after which a process is declared dead");
+  t("lease_ms", &NetConfig::lease_ms, at_least(20), "a process that its parent forgot for so long ends itself");
+  t("start_timeout_s", &NetConfig::start_timeout_s, at_least(1), "for a started process to report itself");
+  t("host", &NetConfig::host, any(), "numeric address to bind tcp ports to; \"\" = ipc only, one host");
+  t("ports", &NetConfig::ports, between(1, 65535), "[lowest, highest] tcp port; [] = the kernel chooses");
+  t("encrypt_bulk", &NetConfig::encrypt_bulk, any(), "CURVE on the bulk links too");
+  return t.take();
+}
+
+Table node_table() {
+  TableOf<NodeConfig> t("node", "a host and what of it may be used; repeat for more");
+  t("name", &NodeConfig::name, any(), "unique; required");
+  t("address", &NodeConfig::address, text(TextForm::not_empty), "local = this host");
+  t("cpus", &NodeConfig::cpus, at_least(0), "cores; 0 = those of the affinity mask and the cgroup");
+  t("memory_gib", &NodeConfig::memory_gib, at_least(0), "0 = the host's");
+  t("labels", &NodeConfig::labels, any(), "comma-separated words that [[role]] may ask for");
+  return t.take();
+}
+
+Table role_table() {
+  TableOf<RoleConfig> t("role",
+                        "which process the actors of a role live in; without one the launcher's; repeat for more");
+  t("name", &RoleConfig::name, any(), "env, student, teacher, align_pack, learner, retriever, ..; required");
+  t("process", &RoleConfig::process, text(TextForm::folder_name),
+    "own: each actor has its own; else roles with the same word share one");
+  t("cpus", &RoleConfig::cpus, at_least(0), "cores of one process; 0 = not counted");
+  t("memory_gib", &RoleConfig::memory_gib, at_least(0), "of one process; 0 = not counted");
+  t("labels", &RoleConfig::labels, any(), "comma-separated: only nodes that have all of them");
+  t("placement", &RoleConfig::placement, one_of({"pack", "spread"}), "fill a node first, or use many");
+  t("max_restarts", &RoleConfig::max_restarts, at_least(0), "within restart_window_s; one more ends the run");
+  t("restart_window_s", &RoleConfig::restart_window_s, at_least(1), "seconds");
+  t("restart_backoff_ms", &RoleConfig::restart_backoff_ms, at_least(0),
+    "before the first restart, doubled by each in the window, at most 10 s");
+  return t.take();
+}
+
+Table monitor_table() {
+  TableOf<MonitorConfig> t("monitor", "the run's page and its data over HTTP, read-only");
+  t("address", &MonitorConfig::address, any(), "HOST:PORT, port 0 = any free; \"\" = none");
+  t("history_s", &MonitorConfig::history_s, at_least(60), "seconds of events and metrics kept for it");
+  t("max_events", &MonitorConfig::max_events, at_least(100), "kept in memory");
+  return t.take();
+}
+
 Table root_table() {
   TableOf<Config> t("", "");
   t.child(run_table(), &Config::run);
@@ -408,6 +455,10 @@ Table root_table() {
   t.child(checkpoint_table(), &Config::checkpoint);
   t.child(ledger_table(), &Config::ledger);
   t.child(alarms_table(), &Config::alarms);
+  t.child(net_table(), &Config::net);
+  t.child(node_table(), &Config::node);
+  t.child(role_table(), &Config::role);
+  t.child(monitor_table(), &Config::monitor);
   return t.take();
 }
 

@@ -268,6 +268,59 @@ void check_keeping(const Config& config, Problems& problems) {
   }
 }
 
+void check_net(const NetConfig& net, Problems& problems) {
+  if (net.dead_after_ms < 2 * net.heartbeat_ms) {
+    problems.add("net.dead_after_ms", fmt::format("= {} must be at least 2 x net.heartbeat_ms = {}", net.dead_after_ms,
+                                                  2 * net.heartbeat_ms));
+  }
+  if (net.lease_ms < net.dead_after_ms) {
+    problems.add("net.lease_ms",
+                 fmt::format("= {} must be at least net.dead_after_ms = {}", net.lease_ms, net.dead_after_ms));
+  }
+  if (!net.ports.empty() && (net.ports.size() != 2 || net.ports[0] > net.ports[1])) {
+    problems.add("net.ports", "must be [lowest, highest]");
+  }
+  problems.ineffective("net.ports", net.ports, NetConfig{}.ports, !net.host.empty(), "net.host is not set");
+}
+
+void check_nodes(const std::vector<NodeConfig>& nodes, Problems& problems) {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string prefix = fmt::format("node.{}.", i);
+    if (nodes[i].name.empty()) {
+      problems.add(prefix + "name", "is missing");
+    } else if (!names.insert(nodes[i].name).second) {
+      problems.add(prefix + "name", fmt::format("\"{}\" is the name of an earlier node", nodes[i].name));
+    }
+    if (nodes[i].address != "local") {
+      problems.add(prefix + "address", fmt::format("= \"{}\" is not supported yet, allowed: local", nodes[i].address));
+    }
+  }
+}
+
+void check_roles(const Config& config, Problems& problems) {
+  static const std::set<std::string> kRoles = {"align_pack", "env",     "learner",       "retriever",
+                                               "student",    "teacher", "teacher_policy"};
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < config.role.size(); ++i) {
+    const RoleConfig& role = config.role[i];
+    const std::string prefix = fmt::format("role.{}.", i);
+    if (!kRoles.contains(role.name)) {
+      problems.add(prefix + "name", fmt::format("= \"{}\", allowed: {} (the coordinator lives in the launcher)",
+                                                role.name, fmt::join(kRoles, ", ")));
+    } else if (!names.insert(role.name).second) {
+      problems.add(prefix + "name", fmt::format("\"{}\" has an earlier [[role]]", role.name));
+    }
+    if (role.name == "learner" && role.process == "own" && config.learner.num_ranks > 1) {
+      problems.add(prefix + "process",
+                   fmt::format("= \"own\" with learner.num_ranks = {}: the ranks of a learner share "
+                               "one process, give it a name",
+                               config.learner.num_ranks));
+    }
+  }
+  problems.ineffective("net.host", config.net.host, std::string(), !config.role.empty(), "there is no [[role]]");
+}
+
 void check_launch(const Config& config, Problems& problems) {
   check_run(config, problems);
   check_student(config, problems);
@@ -278,6 +331,9 @@ void check_launch(const Config& config, Problems& problems) {
   check_schedule(config.optimizer, problems);
   check_evaluation(config, problems);
   check_keeping(config, problems);
+  check_net(config.net, problems);
+  check_nodes(config.node, problems);
+  check_roles(config, problems);
 }
 
 }  // namespace
