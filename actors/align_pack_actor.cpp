@@ -223,9 +223,9 @@ Expected<LineageBegun> AlignPackActor::begin_lineage(const BeginLineage& request
 
 std::map<std::string, double> AlignPackActor::overlap_metrics() const {
   std::map<std::string, double> metrics;
-  metrics["align/superseded"] = static_cast<double>(assembler_->num_superseded());
-  metrics["align/repeats"] = static_cast<double>(assembler_->num_repeats());
-  metrics["align/late"] = static_cast<double>(assembler_->num_late());
+  metrics["load/superseded"] = static_cast<double>(assembler_->num_superseded());
+  metrics["load/repeats"] = static_cast<double>(assembler_->num_repeats());
+  metrics["load/late"] = static_cast<double>(assembler_->num_late());
   if (overlap_.num_packs == 0) {
     return metrics;
   }

@@ -142,7 +142,7 @@ void CoordinatorActor::trained(const std::shared_ptr<const StepBatch>& batch, co
   }
   summary_.counts.trained += report.num_trained;
   summary_.counts.dropped += static_cast<std::int64_t>(current_.dropped.size());
-  summary_.counts.superseded = static_cast<std::int64_t>(current_.metrics["align/superseded"]);
+  summary_.counts.superseded = static_cast<std::int64_t>(current_.metrics["load/superseded"]);
   objects().release_scope({ScopeKind::step, batch->step});
   num_empty_steps_ = report.num_trained == 0 ? num_empty_steps_ + 1 : 0;
   if (may_go_on(report)) {

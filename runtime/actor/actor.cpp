@@ -18,10 +18,11 @@ void Actor::watch(const ActorRef& target, std::function<void(const Down&)> on_do
 void Actor::fail(Error cause) { cell_->fail(std::move(cause)); }
 void Actor::stop_self(std::string_view reason) { cell_->address()->request_stop(reason); }
 
-Cluster& Actor::cluster() const { return cell_->core(); }
-ObjectStore& Actor::objects() const { return cell_->core().objects(); }
+Cluster& Actor::cluster() const { return cell_->core().front(); }
+ObjectStore& Actor::objects() const { return cell_->core().front().objects(); }
 const ActorRef& Actor::self() const { return cell_->self(); }
 int Actor::rank() const { return cell_->address()->info().rank; }
+std::int64_t Actor::incarnation() const { return static_cast<std::int64_t>(cell_->address()->incarnation()); }
 int Actor::group_size() const { return cell_->address()->info().group_size; }
 std::chrono::nanoseconds Actor::now() const { return cell_->core().now(); }
 

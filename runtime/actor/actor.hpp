@@ -5,7 +5,8 @@
 //      handler's own error; at the latest at its deadline.
 //   2. Messages of one sender to one receiver are handled in the order they were sent.
 //   3. Handlers and continuations of one actor never overlap; other messages are handled while a Later is pending.
-//   4. A handler that throws answers its asker `internal` with what(), then ends its actor; that is its first cause.
+//   4. An actor that is restarted begins anew; its references stay good (see ActorRef).
+//   5. A handler that throws answers its asker `internal` with what(), then ends its actor; that is its first cause.
 // A handler keeps below 50 ms (slower is logged once per message) unless the actor was spawned `blocking`.
 #pragma once
 
@@ -83,7 +84,8 @@ class Actor {
   void again(M message) {
     send_self(std::chrono::milliseconds(0), make_payload(std::move(message)));
   }
-  /// Calls `on_down` once, here, when `target` ends; soon if it has ended already.
+  /// Calls `on_down` once, here, when `target` ends; soon if it has ended already. Of an actor that is being restarted: at
+  /// its next end.
   void watch(const ActorRef& target, std::function<void(const Down&)> on_down);
   /// Answers a request later: return promise.later(), keep the promise, deliver() to it.
   template <class R>
@@ -100,6 +102,8 @@ class Actor {
   [[nodiscard]] const ActorRef& self() const;
   [[nodiscard]] int rank() const;
   [[nodiscard]] int group_size() const;
+  /// Counts the starts of this actor, from 1: above it, an earlier one of this name was lost with all that it knew.
+  [[nodiscard]] std::int64_t incarnation() const;
   /// Of the cluster's clock since its start: virtual in the deterministic form. For delays and rates, never for results.
   [[nodiscard]] std::chrono::nanoseconds now() const;
 

@@ -23,7 +23,8 @@ ActorCell* current_cell() { return current; }
 CurrentCell::CurrentCell(ActorCell* cell) : previous_(std::exchange(current, cell)) {}
 CurrentCell::~CurrentCell() { current = previous_; }
 
-ActorCell::ActorCell(std::shared_ptr<Address> address, ClusterCore& core) : core_(core), self_(std::move(address)) {}
+ActorCell::ActorCell(std::shared_ptr<Address> address, ClusterCore& core)
+    : core_(core), self_(std::move(address)), next_id_((self_.address()->incarnation() << 40) + 1) {}
 
 ActorCell::~ActorCell() {
   // Only a cell that never started comes here alive: its group could not be constructed as a whole.
@@ -125,8 +126,10 @@ void ActorCell::kill(std::string_view reason) {
 
 void ActorCell::end(bool is_failure, std::string reason) {
   has_ended_ = true;
-  const Down down{self_.name(), reason, is_failure};
-  const auto watchers = address()->set_ended(is_failure, std::move(reason));
+  Down down{self_.name(), reason, is_failure};
+  down.may_return = core_.is_returning(down);
+  const auto watchers =
+      down.may_return ? address()->set_away(std::move(reason)) : address()->set_ended(is_failure, std::move(reason));
   for (auto& [slot, owner] : std::exchange(open_calls_, {})) {
     owner->answer({{}, address()->down_error()});
   }
@@ -171,8 +174,16 @@ void ActorCell::add_handler(const MessageType& type, Handler handler) {
 }
 
 void ActorCell::dispatch(Envelope& envelope) {
-  const auto found = handlers_.find(envelope.payload.type->name.name);
-  if (found == handlers_.end() || !(*found->second.type == *envelope.payload.type)) {
+  const auto found =
+      handlers_.find(envelope.encoded ? std::string_view(envelope.encoded->name) : envelope.payload.type->name.name);
+  if (found == handlers_.end()) {
+    refuse_unknown(envelope);
+    return;
+  }
+  if (envelope.encoded && !decode(found->second, envelope)) {
+    return;
+  }
+  if (!(*found->second.type == *envelope.payload.type)) {
     refuse_unknown(envelope);
     return;
   }
@@ -207,26 +218,43 @@ void ActorCell::invoke(const Entry& entry, Envelope& envelope) {
 void ActorCell::finish_call(std::uint64_t call, const MessageType& type, Answer answer) {
   if (auto open = open_calls_.extract(call)) {
     open.mapped()->answer(std::move(answer));
-  } else if (call == kTell && answer.error && warned_.insert(type.name.name).second) {
+  } else if (call == kTell && answer.error && warned_.insert(std::string(type.name.name)).second) {
     // Nobody waits for the answer to a tell, so its error must be seen here.
     log_warning("actor", "tell_failed",
                 {{"actor", self_.name()}, {"message", type.name.name}, {"error", answer.error->message}});
   }
 }
 
+/// What another process sent becomes a message here, on the actor's own context; false: it was none, and was refused.
+bool ActorCell::decode(const Entry& entry, Envelope& envelope) {
+  auto payload = decode_message(*envelope.encoded, *entry.type);
+  if (!payload) {
+    refuse(envelope, "undecodable_message",
+           {ErrorCode::bad_schema, self_.name() + ": " + payload.error().message + ", from another process"});
+    return false;
+  }
+  envelope.payload = *std::move(payload);
+  return true;
+}
+
+void ActorCell::refuse(const Envelope& envelope, std::string_view event, const Error& error) {
+  if (envelope.reply) {
+    envelope.reply->answer({{}, error});
+  } else if (warned_.emplace(error.message).second) {
+    log_warning("actor", event, {{"actor", self_.name()}, {"error", error.message}});
+  }
+}
+
 void ActorCell::refuse_unknown(const Envelope& envelope) {
-  const MessageName& name = envelope.payload.type->name;
+  const MessageName name =
+      envelope.encoded ? MessageName{envelope.encoded->name, envelope.encoded->version} : envelope.payload.type->name;
   std::string known;
   for (const auto& [key, entry] : handlers_) {
     known += (known.empty() ? "" : ", ") + to_string(entry.type->name);
   }
-  const Error error{ErrorCode::bad_schema, self_.name() + " has no handler of message " + to_string(name) +
-                                               ", it handles: " + (known.empty() ? "none" : known)};
-  if (envelope.reply) {
-    envelope.reply->answer({{}, error});
-  } else if (warned_.insert(name.name).second) {
-    log_warning("actor", "unknown_message", {{"actor", self_.name()}, {"error", error.message}});
-  }
+  refuse(envelope, "unknown_message",
+         {ErrorCode::bad_schema, self_.name() + " has no handler of message " + to_string(name) +
+                                     ", it handles: " + (known.empty() ? "none" : known)});
 }
 
 void ActorCell::note_slow_handler(const MessageType& type, std::chrono::nanoseconds duration) {
@@ -252,7 +280,7 @@ void ActorCell::ask(const ActorRef& target, Payload message, std::chrono::millis
   arm();
   std::shared_ptr<ReplySlot> slot;
   if (target) {
-    slot = std::make_shared<ReplySlot>(address(), id, target.address());
+    slot = core_.make_slot(address(), id, target, message);
   }
   if (auto sent = core_.send(target, std::move(message), slot); !sent) {
     if (slot) {

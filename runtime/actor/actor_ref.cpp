@@ -11,7 +11,9 @@ class NoExecutor final : public detail::Executor {
  public:
   [[nodiscard]] std::chrono::nanoseconds now() const override { return {}; }
   void enqueue(const std::shared_ptr<detail::Address>&, detail::Envelope, std::chrono::nanoseconds) override {}
-  void carry(const std::string&, const std::shared_ptr<detail::Address>&, detail::Envelope) override {}
+  Expected<void> carry(const std::string&, const std::shared_ptr<detail::Address>&, detail::Envelope) override {
+    return {};
+  }
   void carry_answer(const std::string&, std::shared_ptr<detail::AnswerSink> to, std::uint64_t id,
                     detail::Answer answer) override {
     to->deliver(id, std::move(answer));
@@ -27,6 +29,7 @@ const std::string& ActorRef::name() const {
 }
 
 bool ActorRef::is_alive() const { return address_ && address_->is_alive(); }
+bool ActorRef::is_expected() const { return address_ && address_->is_expected(); }
 
 const ActorRef& ActorGroup::operator[](std::size_t rank) const {
   MEMOPD_CHECK(rank < members_.size(),

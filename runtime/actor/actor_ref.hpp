@@ -16,7 +16,8 @@ class Address;
 }
 
 /// Names one actor of one cluster. Copyable, comparable, may outlive the actor and the cluster: whatever is sent then is
-/// answered with target_down. Thread-safe like a shared_ptr. Not a message field: messages hold names.
+/// answered with target_down. Stays good when the actor is restarted: what is sent meanwhile waits for it, and what had
+/// been sent before is answered with target_down, unless it may be asked again (MEMOPD_IDEMPOTENT). Thread-safe like a shared_ptr. Not a message field: messages hold names.
 class ActorRef {
  public:
   ActorRef() = default;
@@ -24,8 +25,10 @@ class ActorRef {
 
   /// "env/3"; "nobody" for a default-constructed reference.
   [[nodiscard]] const std::string& name() const;
-  /// False once the actor has ended, and for a default-constructed reference.
+  /// False once the actor has ended, while it is restarted, and for a default-constructed reference.
   [[nodiscard]] bool is_alive() const;
+  /// False once the actor has ended for good, and for a default-constructed reference.
+  [[nodiscard]] bool is_expected() const;
   explicit operator bool() const { return address_ != nullptr; }
 
   friend bool operator==(const ActorRef&, const ActorRef&) = default;
@@ -70,6 +73,7 @@ struct Down {
   std::string name;         ///< of the actor
   std::string reason;       ///< "stopped: step is done", "internal: what() of the exception"
   bool is_failure = false;  ///< false when it was asked to stop
+  bool may_return = false;  ///< it is being restarted; its references stay good
 };
 
 }  // namespace memopd

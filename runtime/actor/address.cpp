@@ -36,13 +36,17 @@ void TrafficLog::append_to(const std::string& from, std::vector<EdgeStatus>& edg
   }
 }
 
+ReplySlot::ReplySlot(std::shared_ptr<AnswerSink> sink, std::uint64_t id, std::shared_ptr<Address> target)
+    : sink_(std::move(sink)), id_(id), target_(std::move(target)), incarnation_(target_->incarnation()) {}
+
 ReplySlot::~ReplySlot() {
   if (is_answered_.load()) {
     return;
   }
   answer({{},
-          target_->is_alive() ? Error{ErrorCode::refused, "request to " + target_->info().name + " was dropped"}
-                              : target_->down_error()});
+          target_->is_alive() && target_->incarnation() == incarnation_
+              ? Error{ErrorCode::refused, "request to " + target_->info().name + " was dropped"}
+              : target_->down_error()});
 }
 
 void ReplySlot::answer(Answer answer) {
@@ -63,7 +67,7 @@ void Address::deliver(std::uint64_t id, Answer answer) {
 }
 
 Expected<void> Address::admit() {
-  if (!is_alive()) {
+  if (!is_expected()) {
     return unexpected(down_error());
   }
   if (depth_.fetch_add(1, std::memory_order_relaxed) >= info_.max_mailbox) {
@@ -79,9 +83,18 @@ bool Address::is_alive() const {
   return state_ == ActorState::starting || state_ == ActorState::running;
 }
 
+bool Address::is_expected() const {
+  const std::lock_guard lock(mutex_);
+  return state_ != ActorState::ended && state_ != ActorState::failed;
+}
+
 Error Address::down_error() const {
   const std::lock_guard lock(mutex_);
-  return {ErrorCode::target_down, info_.name + " is down: " + reason_};
+  if (state_ == ActorState::starting || state_ == ActorState::running) {
+    return {ErrorCode::target_down, info_.name + " was restarted: " + reason_};
+  }
+  const char* const what = state_ == ActorState::restarting ? " is being restarted: " : " is down: ";
+  return {ErrorCode::target_down, info_.name + what + reason_};
 }
 
 void Address::set_running() {
@@ -89,13 +102,8 @@ void Address::set_running() {
   state_ = ActorState::running;
 }
 
-std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>> Address::set_ended(bool is_failure,
-                                                                                   std::string reason) {
-  std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>> alive;
-  const std::lock_guard lock(mutex_);
-  state_ = is_failure ? ActorState::failed : ActorState::ended;
-  reason_ = std::move(reason);
-  pending_asks_.clear();
+Address::Watchers Address::take_watchers_locked() {
+  Watchers alive;
   for (auto& [weak, id] : std::exchange(watchers_, {})) {
     if (auto watcher = weak.lock()) {
       alive.emplace_back(std::move(watcher), id);
@@ -104,11 +112,50 @@ std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>> Address::set_end
   return alive;
 }
 
+Address::Watchers Address::set_ended(bool is_failure, std::string reason) {
+  std::deque<HeldEnvelope> held;  // destroyed, and so answered, after the lock is released
+  const std::lock_guard lock(mutex_);
+  state_ = is_failure ? ActorState::failed : ActorState::ended;
+  reason_ = std::move(reason);
+  is_away_ = false;
+  pending_asks_.clear();
+  held.swap(held_);
+  return take_watchers_locked();
+}
+
+Address::Watchers Address::set_away(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  is_away_ = true;
+  state_ = reason.empty() ? ActorState::starting : ActorState::restarting;
+  reason_ = std::move(reason);
+  pending_asks_.clear();
+  return take_watchers_locked();
+}
+
+std::deque<HeldEnvelope> Address::set_back(std::uint64_t incarnation) {
+  const std::lock_guard lock(mutex_);
+  incarnation_.store(incarnation, std::memory_order_release);
+  is_away_ = false;
+  state_ = ActorState::starting;
+  stop_requested_.store(false);
+  call_type_.store(nullptr, std::memory_order_release);
+  return std::exchange(held_, {});
+}
+
+bool Address::hold(const std::string& from, Envelope& envelope) {
+  const std::lock_guard lock(mutex_);
+  if (!is_away_) {
+    return false;
+  }
+  held_.push_back({from, std::move(envelope)});
+  return true;
+}
+
 void Address::add_watcher(const std::shared_ptr<Address>& watcher, std::uint64_t id) {
   Down down;
   {
     const std::lock_guard lock(mutex_);
-    if (state_ == ActorState::starting || state_ == ActorState::running) {
+    if (state_ != ActorState::ended && state_ != ActorState::failed) {
       watchers_.emplace_back(watcher, id);
       return;
     }

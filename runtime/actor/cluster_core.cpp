@@ -9,6 +9,37 @@
 #include "runtime/base/log.hpp"
 
 namespace memopd::detail {
+namespace {
+
+const std::string kClient = "client";
+
+/// Asks once more whenever the target was restarted before it could answer. Only for what may be handled twice.
+class RetryingSink final : public AnswerSink, public std::enable_shared_from_this<RetryingSink> {
+ public:
+  RetryingSink(ClusterCore& core, std::shared_ptr<AnswerSink> sink, ActorRef target, Payload message)
+      : core_(core), sink_(std::move(sink)), target_(std::move(target)), message_(std::move(message)) {}
+
+  void deliver(std::uint64_t id, Answer answer) override {
+    if (answer.error && answer.error->code == ErrorCode::target_down && target_.is_expected()) {
+      auto slot = std::make_shared<ReplySlot>(shared_from_this(), id, target_.address());
+      const auto sent = core_.send_from(sink_->sink_name(), nullptr, target_, message_, slot);
+      if (sent) {
+        return;
+      }
+      slot->abandon();
+    }
+    sink_->deliver(id, std::move(answer));
+  }
+  [[nodiscard]] const std::string& sink_name() const override { return sink_->sink_name(); }
+
+ private:
+  ClusterCore& core_;
+  const std::shared_ptr<AnswerSink> sink_;
+  const ActorRef target_;
+  const Payload message_;
+};
+
+}  // namespace
 
 ClusterCore::ClusterCore(std::function<void(const Down&)> on_failure)
     : on_failure_(std::move(on_failure)), objects_(make_local_object_store()) {}
@@ -100,7 +131,7 @@ SpawnedGroup ClusterCore::spawn_any(std::string_view actor, const SpawnOptions& 
     if (find_locked(group) != nullptr) {
       return unexpected(ErrorCode::already_exists, "a group is named \"" + std::string(group) + "\" already");
     }
-    groups_.push_back({std::string(group), ActorGroup(std::string(group), {})});
+    groups_.push_back({std::string(group), ActorGroup(std::string(group), {}), *actor_class, init});
   }
   auto cells = construct_cells(**actor_class, options, group, init.value.get());
   return cells ? launch(group, *std::move(cells)) : abandon_spawn(group, cells.error());
@@ -131,31 +162,49 @@ SpawnedGroup ClusterCore::launch(std::string_view group, std::vector<std::unique
       }
     }
   }
+  start(members);
+  return result;
+}
+
+void ClusterCore::start(const std::vector<ActorRef>& members) {
   for (const ActorRef& member : members) {
     Envelope start;
     start.kind = EnvelopeKind::start;
     enqueue(member.address(), std::move(start), {});
   }
-  return result;
 }
 
 Expected<void> ClusterCore::send(const ActorRef& target, Payload message, std::shared_ptr<ReplySlot> reply) {
   if (!target) {
     return unexpected(ErrorCode::target_down, "nobody is not an actor");
   }
+  ActorCell* const sender = current_cell();
+  return sender != nullptr ? send_from(sender->self().name(), &sender->address()->traffic(), target, std::move(message),
+                                       std::move(reply))
+                           : send_from(kClient, &client_traffic_, target, std::move(message), std::move(reply));
+}
+
+Expected<void> ClusterCore::send_from(const std::string& from, TrafficLog* traffic, const ActorRef& target,
+                                      Payload message, std::shared_ptr<ReplySlot> reply) {
   const auto& to = target.address();
   MEMOPD_RETURN_IF_ERROR(to->admit());
-  ActorCell* const sender = current_cell();
-  TrafficLog& traffic = sender != nullptr ? sender->address()->traffic() : client_traffic_;
-  traffic.count(to->info().name, message.type->size_bytes(message.value.get()));
-  static const std::string client = "client";
+  if (traffic != nullptr) {
+    traffic->count(to->info().name, message.type->size_bytes(message.value.get()));
+  }
   Envelope envelope;
   envelope.kind = EnvelopeKind::message;
   envelope.is_counted = true;
   envelope.payload = std::move(message);
   envelope.reply = std::move(reply);
-  carry(sender != nullptr ? sender->self().name() : client, to, std::move(envelope));
-  return {};
+  return to->executor().carry(from, to, std::move(envelope));
+}
+
+std::shared_ptr<ReplySlot> ClusterCore::make_slot(std::shared_ptr<AnswerSink> sink, std::uint64_t id,
+                                                  const ActorRef& target, const Payload& message) {
+  if (message.type->is_idempotent) {
+    sink = std::make_shared<RetryingSink>(*this, std::move(sink), target, message);
+  }
+  return std::make_shared<ReplySlot>(std::move(sink), id, target.address());
 }
 
 Expected<void> ClusterCore::tell_any(const ActorRef& target, Payload message) {
@@ -167,7 +216,7 @@ std::shared_ptr<FutureState> ClusterCore::ask_any(const ActorRef& target, Payloa
   auto future = make_future(target.name() + " to " + std::string(message.type->name.name), timeout);
   std::shared_ptr<ReplySlot> slot;
   if (target) {
-    slot = std::make_shared<ReplySlot>(future, 0, target.address());
+    slot = make_slot(future, 0, target, message);
   }
   if (auto sent = send(target, std::move(message), slot); !sent) {
     if (slot) {
@@ -178,8 +227,9 @@ std::shared_ptr<FutureState> ClusterCore::ask_any(const ActorRef& target, Payloa
   return future;
 }
 
-void ClusterCore::carry(const std::string&, const std::shared_ptr<Address>& to, Envelope envelope) {
+Expected<void> ClusterCore::carry(const std::string&, const std::shared_ptr<Address>& to, Envelope envelope) {
   enqueue(to, std::move(envelope), {});
+  return {};
 }
 
 void ClusterCore::carry_answer(const std::string&, std::shared_ptr<AnswerSink> to, std::uint64_t id, Answer answer) {
@@ -197,7 +247,7 @@ void ClusterCore::stop(const ActorRef& actor, std::string_view reason) {
 void ClusterCore::actor_ended(const Down& down) {
   if (down.is_failure) {
     log_error("actor", "actor_failed", {{"actor", down.name}, {"reason", down.reason}});
-    {
+    if (!down.may_return) {
       const std::lock_guard lock(mutex_);
       if (!first_failure_) {
         first_failure_ = down;

@@ -16,19 +16,22 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// What falls due at one moment: an envelope for a mailbox, or an answer for a sink.
+/// What falls due at one moment: an envelope for a mailbox, an answer for a sink, or a call from outside.
 struct Event {
   std::shared_ptr<Address> to;
   Envelope envelope;
   std::shared_ptr<AnswerSink> sink;
   Answer answer;
   bool kills = false;
+  std::function<void()> call = nullptr;
 };
 
 class DeterministicClusterCore final : public DeterministicCluster, public ClusterCore, private VirtualTime {
  public:
   explicit DeterministicClusterCore(DeterministicOptions options)
-      : ClusterCore(std::move(options.on_failure)), faults_(std::move(options.faults)) {
+      : ClusterCore(std::move(options.on_failure)),
+        faults_(std::move(options.faults)),
+        is_returning_(std::move(options.is_returning)) {
     link_->time = this;
   }
   ~DeterministicClusterCore() override {
@@ -44,10 +47,26 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
 
   void kill(const ActorRef& actor, std::string_view reason) override {
     MEMOPD_CHECK(current_cell() == nullptr, "kill inside an actor");
-    if (const auto found = cells_.find(actor.address().get()); found != cells_.end()) {
-      found->second->kill(reason);
-      cells_.erase(found);
+    if (auto cell = cells_.extract(actor.address().get())) {
+      cell.mapped()->kill(reason);
     }
+  }
+
+  Expected<void> restart(const ActorRef& actor) override {
+    MEMOPD_CHECK(current_cell() == nullptr, "restart inside an actor");
+    const auto& address = actor.address();
+    MEMOPD_CHECK(address->is_expected() && !address->is_alive(), "restart of an actor that is not away");
+    return respawn(address);
+  }
+
+  void call_after(std::chrono::milliseconds delay, std::function<void()> call) override {
+    Event event;
+    event.call = std::move(call);
+    add(now_ + delay, std::move(event));
+  }
+
+  [[nodiscard]] bool is_returning(const Down& down) override {
+    return down.is_failure && !is_shut_down_ && is_returning_ && is_returning_(down);
   }
 
   ShutdownReport shutdown(std::chrono::milliseconds) override {
@@ -64,10 +83,15 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
   }
 
   void enqueue(const std::shared_ptr<Address>& to, Envelope envelope, Nanoseconds delay) override {
+    envelope.incarnation = to->incarnation();
     add(now_ + delay, {to, std::move(envelope), nullptr, {}, false});
   }
 
-  void carry(const std::string& from, const std::shared_ptr<Address>& to, Envelope envelope) override {
+  Expected<void> carry(const std::string& from, const std::shared_ptr<Address>& to, Envelope envelope) override {
+    if (to->hold(from, envelope)) {
+      return {};
+    }
+    envelope.incarnation = to->incarnation();
     const std::string& receiver = to->info().name;
     const Fault fault = draw(from, receiver, envelope.payload.type->name.name, false);
     const Nanoseconds at = arrival(from, receiver, fault);
@@ -76,16 +100,18 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
       if (envelope.reply) {
         envelope.reply->abandon();
       }
-      return;
+      return {};
     }
     for (std::int32_t copy = 1; copy < fault.copies; ++copy) {
       Envelope duplicate;
       duplicate.kind = envelope.kind;
+      duplicate.incarnation = envelope.incarnation;
       duplicate.payload = envelope.payload;
       duplicate.reply = envelope.reply;
       add(at, {to, std::move(duplicate), nullptr, {}, false});
     }
     add(at, {to, std::move(envelope), nullptr, {}, fault.kill_receiver});
+    return {};
   }
 
   void carry_answer(const std::string& from, std::shared_ptr<AnswerSink> to, std::uint64_t id, Answer answer) override {
@@ -135,17 +161,24 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
   }
 
   void handle(Event event) {
+    if (event.call) {
+      event.call();
+      return;
+    }
     if (event.sink) {
       event.sink->deliver(event.envelope.id, std::move(event.answer));
       return;
     }
     const auto found = cells_.find(event.to.get());
-    if (found == cells_.end()) {
-      return;  // it has ended; the envelope's reply slot answers
+    if (found == cells_.end() || event.envelope.incarnation != event.to->incarnation()) {
+      if (event.envelope.is_counted) {
+        event.to->leave_mailbox();
+      }
+      return;  // it has ended, or is another one now; the envelope's reply slot answers
     }
     if (event.kills) {
-      found->second->kill("by an injected fault");
-      cells_.erase(found);
+      event.to->leave_mailbox();
+      cells_.extract(found).mapped()->kill("by an injected fault");
     } else if (!found->second->handle(std::move(event.envelope))) {
       cells_.erase(event.to.get());
     }
@@ -171,6 +204,7 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
   }
 
   FaultHook faults_;
+  const std::function<bool(const Down&)> is_returning_;
   Nanoseconds now_{0};
   std::map<std::pair<Nanoseconds, std::uint64_t>, Event> events_;
   std::map<const Address*, std::unique_ptr<ActorCell>> cells_;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "runtime/actor/cluster.hpp"
+#include "runtime/base/expected.hpp"
 
 namespace memopd {
 
@@ -44,6 +45,8 @@ struct FaultRates {
 struct DeterministicOptions {
   std::function<void(const Down&)> on_failure = nullptr;
   FaultHook faults = nullptr;  ///< empty: none
+  /// Whether an actor that failed will be restarted (by restart()): its references stay good. Empty: never.
+  std::function<bool(const Down&)> is_returning = nullptr;
 };
 
 class DeterministicCluster : public virtual Cluster {
@@ -58,6 +61,12 @@ class DeterministicCluster : public virtual Cluster {
   [[nodiscard]] virtual std::chrono::nanoseconds now() const = 0;
   /// Ends an actor at once, as kill -9 would: no last words, the rest of its mailbox is target_down.
   virtual void kill(const ActorRef& actor, std::string_view reason) = 0;
+  /// Starts an actor again that failed and is to return: a new object from the same init message, under the next
+  /// incarnation. What was on its way to the old one is lost (CL-2); what was sent since then it gets.
+  /// @error internal  its constructor threw: it has ended
+  virtual Expected<void> restart(const ActorRef& actor) = 0;
+  /// Runs `call` outside the actors at a moment `delay` from now.
+  virtual void call_after(std::chrono::milliseconds delay, std::function<void()> call) = 0;
   virtual void set_faults(FaultHook hook) = 0;
 };
 

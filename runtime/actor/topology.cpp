@@ -12,6 +12,8 @@ std::string_view to_string(ActorState state) {
       return "running";
     case ActorState::stopping:
       return "stopping";
+    case ActorState::restarting:
+      return "restarting";
     case ActorState::ended:
       return "ended";
     case ActorState::failed:
@@ -29,6 +31,7 @@ void to_json(nlohmann::json& json, const Topology& topology) {
                               {"rank", actor.rank},
                               {"is_blocking", actor.is_blocking},
                               {"state", std::string(to_string(actor.state))},
+                              {"process", actor.process},
                               {"reason", actor.reason},
                               {"mailbox_depth", actor.mailbox_depth},
                               {"max_mailbox", actor.max_mailbox},

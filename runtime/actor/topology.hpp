@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "runtime/actor/actor_ref.hpp"
+#include "runtime/wire/fields.hpp"
 
 namespace memopd {
 
-enum class ActorState : std::uint8_t { starting, running, stopping, ended, failed };
+enum class ActorState : std::uint8_t { starting, running, stopping, restarting, ended, failed };
+
+MEMOPD_ENUM(ActorState, failed)
 
 [[nodiscard]] std::string_view to_string(ActorState state);
 
@@ -23,6 +26,7 @@ struct ActorStatus {
   std::int32_t rank = 0;
   bool is_blocking = false;
   ActorState state = ActorState::starting;
+  std::string process;             ///< that it lives in; empty in a cluster of one process
   std::string reason;              ///< of the end; empty while it lives
   std::int64_t mailbox_depth = 0;  ///< messages that wait
   std::int64_t max_mailbox = 0;
@@ -36,13 +40,18 @@ struct ActorStatus {
   double waits_for_age_ms = 0;
 };
 
+MEMOPD_FIELDS(ActorStatus, name, group, type, rank, is_blocking, state, process, reason, mailbox_depth, max_mailbox,
+              num_handled, current_call, current_call_age_ms, busy_ms, num_pending_asks, waits_for, waits_for_message,
+              waits_for_age_ms)
+
 /// Messages from one actor ("client" = outside the actors) to another, ever; answers and timers not counted.
 struct EdgeStatus {
   std::string from;
   std::string to;
   std::int64_t num_messages = 0;
-  std::int64_t size_bytes = 0;  ///< in memory, dynamic parts included
+  std::int64_t size_bytes = 0;  ///< in memory, dynamic parts included; between processes as sent
 };
+MEMOPD_FIELDS(EdgeStatus, from, to, num_messages, size_bytes)
 
 struct Topology {
   std::vector<ActorStatus> actors;  ///< by group in spawn order, then rank

@@ -51,6 +51,21 @@ bool read_exact_array(WireReader& reader, std::size_t expected) {
 
 std::string to_string(const MessageName& name) { return std::string(name.name) + " v" + std::to_string(name.version); }
 
+Expected<Payload> decode_message(const EncodedMessage& message, const MessageType& as) {
+  if (message.name != as.name.name || message.version != as.name.version) {
+    return unexpected(ErrorCode::bad_schema, "expected " + to_string(as.name) + ", found " + message.name + " v" +
+                                                 std::to_string(message.version));
+  }
+  if (as.decode == nullptr) {
+    return Payload{nullptr, &as};
+  }
+  auto value = as.decode(message.body);
+  if (!value) {
+    return unexpected(value.error().code, to_string(as.name) + ": " + value.error().message);
+  }
+  return Payload{*std::move(value), &as};
+}
+
 const MessageType& void_message_type() {
   static const MessageType type{{"void", 0}, &typeid(void), nullptr, nullptr, nullptr};
   return type;

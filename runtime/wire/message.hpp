@@ -24,6 +24,10 @@
 #include "runtime/wire/codec.hpp"
 #include "runtime/wire/fields.hpp"
 
+/// Handling a message of this type twice is the same as once: the runtime asks again when the asked actor was restarted.
+#define MEMOPD_IDEMPOTENT(Type) \
+  [[maybe_unused]] constexpr bool memopd_is_idempotent(const Type*) { return true; }
+
 #define MEMOPD_MESSAGE(Type, version, ...)       \
   MEMOPD_FIELDS(Type __VA_OPT__(, ) __VA_ARGS__) \
   [[maybe_unused]] constexpr ::memopd::MessageName memopd_message_name(const Type*) { return {#Type, (version)}; }
@@ -52,6 +56,7 @@ struct MessageType {
   std::vector<std::byte> (*encode)(const void* message) = nullptr;
   Expected<std::shared_ptr<void>> (*decode)(std::span<const std::byte> bytes) = nullptr;
   std::size_t (*size_bytes)(const void* message) = nullptr;  ///< in memory, dynamic parts included
+  bool is_idempotent = false;                                ///< MEMOPD_IDEMPOTENT
 
   /// The same name, version and C++ type.
   friend bool operator==(const MessageType& a, const MessageType& b) {
@@ -82,10 +87,27 @@ std::size_t message_size_bytes(const void* message) {
 
 }  // namespace detail
 
+namespace detail {
+
+template <class T>
+[[nodiscard]] constexpr bool is_idempotent_message() {
+  if constexpr (requires { memopd_is_idempotent(static_cast<const T*>(nullptr)); }) {
+    return memopd_is_idempotent(static_cast<const T*>(nullptr));
+  } else {
+    return false;
+  }
+}
+
+}  // namespace detail
+
 template <Message T>
 [[nodiscard]] const MessageType& message_type() {
-  static const MessageType type{memopd_message_name(static_cast<const T*>(nullptr)), &typeid(T),
-                                &detail::encode_message<T>, &detail::decode_message<T>, &detail::message_size_bytes<T>};
+  static const MessageType type{memopd_message_name(static_cast<const T*>(nullptr)),
+                                &typeid(T),
+                                &detail::encode_message<T>,
+                                &detail::decode_message<T>,
+                                &detail::message_size_bytes<T>,
+                                detail::is_idempotent_message<T>()};
   return type;
 }
 
@@ -97,6 +119,17 @@ struct Payload {
   std::shared_ptr<void> value;
   const MessageType* type = nullptr;
 };
+
+/// A message as it came from another process; whoever knows its type decodes it.
+struct EncodedMessage {
+  std::string name;
+  std::int32_t version = 0;
+  std::vector<std::byte> body;
+};
+
+/// @error bad_schema   it is another message, or another version of it; shows both
+/// @error parse_error, bad_schema  as decode says
+[[nodiscard]] Expected<Payload> decode_message(const EncodedMessage& message, const MessageType& as);
 
 template <Message T>
 [[nodiscard]] Payload make_payload(T message) {

@@ -71,7 +71,9 @@ class ActorCell {
   void process(Envelope& envelope);
   void start();
   void dispatch(Envelope& envelope);
+  [[nodiscard]] bool decode(const Entry& entry, Envelope& envelope);
   void invoke(const Entry& entry, Envelope& envelope);
+  void refuse(const Envelope& envelope, std::string_view event, const Error& error);
   void refuse_unknown(const Envelope& envelope);
   void finish_call(std::uint64_t call, const MessageType& type, Answer answer);
   void note_slow_handler(const MessageType& type, std::chrono::nanoseconds duration);
@@ -92,9 +94,9 @@ class ActorCell {
   std::chrono::nanoseconds armed_ = std::chrono::nanoseconds::max();
   std::unordered_map<std::uint64_t, std::function<void(const Down&)>> watches_;
   std::deque<Task> ready_;
-  std::set<std::string_view> warned_;  ///< messages whose failed or unknown tell was logged
-  std::set<std::string_view> slow_;    ///< messages whose slow handler was logged
-  std::uint64_t next_id_ = 1;
+  std::set<std::string> warned_;     ///< failed tells and refused messages that were logged
+  std::set<std::string_view> slow_;  ///< messages whose slow handler was logged
+  std::uint64_t next_id_;            ///< differs between the starts of an actor, so that late answers find nobody
   std::optional<Error> cause_;
   bool has_started_ = false;
   bool has_ended_ = false;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,12 @@ class TrafficLog {
   std::unordered_map<std::string, Count> counts_;
 };
 
+/// A message that waits for its receiver to come back.
+struct HeldEnvelope {
+  std::string from;
+  Envelope envelope;
+};
+
 /// The scheduler's own handle of an actor.
 class Route {
  public:
@@ -51,7 +58,7 @@ struct AddressInfo {
   std::int32_t max_mailbox = 1;
 };
 
-/// Thread-safe.
+/// Thread-safe. An actor that is being restarted is away: it has no mailbox, what is sent to it is held.
 class Address final : public AnswerSink, public std::enable_shared_from_this<Address> {
  public:
   Address(AddressInfo info, Executor& executor) : info_(std::move(info)), executor_(executor) {}
@@ -66,11 +73,22 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   void leave_mailbox() { depth_.fetch_sub(1, std::memory_order_relaxed); }
 
   [[nodiscard]] bool is_alive() const;
+  /// Alive, or away and to return.
+  [[nodiscard]] bool is_expected() const;
+  /// Counts the starts of this actor, from 1.
+  [[nodiscard]] std::uint64_t incarnation() const { return incarnation_.load(std::memory_order_acquire); }
   /// target_down with the reason of the end.
   [[nodiscard]] Error down_error() const;
   void set_running();
-  /// @return watchers to notify
-  std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>> set_ended(bool is_failure, std::string reason);
+  using Watchers = std::vector<std::pair<std::shared_ptr<Address>, std::uint64_t>>;
+  /// For good; what was held is answered with target_down. @return watchers to notify
+  Watchers set_ended(bool is_failure, std::string reason);
+  /// No mailbox until set_back(). `reason` empty: it has not started yet. @return watchers to notify
+  Watchers set_away(std::string reason);
+  /// It has a mailbox, under `incarnation`. @return what was held meanwhile, in order: carry it on before anything else
+  std::deque<HeldEnvelope> set_back(std::uint64_t incarnation);
+  /// Keeps `envelope` for an actor that is away; false: it is not, and nothing happened.
+  bool hold(const std::string& from, Envelope& envelope);
   /// Notifies at once if the end has come already.
   void add_watcher(const std::shared_ptr<Address>& watcher, std::uint64_t id);
   void request_stop(std::string_view reason);
@@ -88,6 +106,8 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   [[nodiscard]] std::shared_ptr<Route> route() const;
 
  private:
+  [[nodiscard]] Watchers take_watchers_locked();
+
   struct PendingAsk {
     std::string target;
     std::string_view message;
@@ -97,6 +117,7 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   const AddressInfo info_;
   Executor& executor_;
   TrafficLog traffic_;
+  std::atomic<std::uint64_t> incarnation_{1};
   std::atomic<std::int64_t> depth_{0};
   std::atomic<bool> stop_requested_{false};
   std::atomic<std::int64_t> num_handled_{0};
@@ -108,6 +129,8 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   ActorState state_ = ActorState::starting;
   std::string reason_;
   std::string stop_reason_;
+  bool is_away_ = false;
+  std::deque<HeldEnvelope> held_;
   std::vector<std::pair<std::weak_ptr<Address>, std::uint64_t>> watchers_;
   std::map<std::uint64_t, PendingAsk> pending_asks_;
   std::shared_ptr<Route> route_;

@@ -13,8 +13,9 @@
 namespace memopd::detail {
 
 struct Answer {
-  Payload payload;  ///< valid unless `error` is set
+  Payload payload;  ///< valid unless `error` or `encoded` is set
   std::optional<Error> error;
+  std::shared_ptr<const EncodedMessage> encoded = nullptr;  ///< from another process
 };
 
 /// bad_schema: "asked for Total v1, was answered with Reply v2"
@@ -33,12 +34,12 @@ template <class R>
 template <class R>
 [[nodiscard]] Answer to_answer(Expected<R> result) {
   if (!result) {
-    return {{}, result.error()};
+    return {{}, result.error(), nullptr};
   }
   if constexpr (std::is_void_v<R>) {
-    return {{nullptr, &void_message_type()}, std::nullopt};
+    return {{nullptr, &void_message_type()}, std::nullopt, nullptr};
   } else {
-    return {make_payload<R>(*std::move(result)), std::nullopt};
+    return {make_payload<R>(*std::move(result)), std::nullopt, nullptr};
   }
 }
 
@@ -47,6 +48,13 @@ template <class R>
 [[nodiscard]] Expected<R> from_answer(Answer answer) {
   if (answer.error) {
     return unexpected(*std::move(answer.error));
+  }
+  if (answer.encoded) {
+    auto decoded = decode_message(*answer.encoded, answer_type<R>());
+    if (!decoded) {
+      return unexpected(decoded.error());
+    }
+    answer.payload = *std::move(decoded);
   }
   if (answer.payload.type == nullptr || !(*answer.payload.type == answer_type<R>())) {
     return unexpected(answer_type_error(answer_type<R>(), answer.payload.type));

@@ -26,13 +26,14 @@ class AnswerSink {
 /// refused: so a request lost in a closing mailbox is answered all the same. Thread-safe.
 class ReplySlot {
  public:
-  ReplySlot(std::shared_ptr<AnswerSink> sink, std::uint64_t id, std::shared_ptr<Address> target)
-      : sink_(std::move(sink)), id_(id), target_(std::move(target)) {}
+  ReplySlot(std::shared_ptr<AnswerSink> sink, std::uint64_t id, std::shared_ptr<Address> target);
   ~ReplySlot();
   ReplySlot(const ReplySlot&) = delete;
   ReplySlot& operator=(const ReplySlot&) = delete;
 
   void answer(Answer answer);
+  /// A later start of the target is to answer: it was held meanwhile.
+  void redirect(std::uint64_t incarnation) { incarnation_.store(incarnation); }
   /// No answer will come from here; the asker's deadline decides.
   void abandon() { is_answered_.store(true); }
 
@@ -40,6 +41,7 @@ class ReplySlot {
   std::shared_ptr<AnswerSink> sink_;
   std::uint64_t id_;
   std::shared_ptr<Address> target_;
+  std::atomic<std::uint64_t> incarnation_;  ///< of the target that is to answer
   std::atomic<bool> is_answered_{false};
 };
 
@@ -56,8 +58,10 @@ enum class EnvelopeKind : std::uint8_t {
 struct Envelope {
   EnvelopeKind kind = EnvelopeKind::wake;
   std::uint64_t id = 0;
-  bool is_counted = false;  ///< in the bounded mailbox's depth
-  Payload payload;
+  std::uint64_t incarnation = 0;  ///< of the receiver when it was sent; only this one takes it up (CL-2)
+  bool is_counted = false;        ///< in the bounded mailbox's depth
+  Payload payload;                ///< of a message from this process
+  std::shared_ptr<const EncodedMessage> encoded;  ///< of a message from another one
   std::shared_ptr<ReplySlot> reply;
   Answer answer;
   Down down;

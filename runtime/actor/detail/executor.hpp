@@ -20,8 +20,9 @@ class Executor {
   [[nodiscard]] virtual std::chrono::nanoseconds now() const = 0;
   /// Puts `envelope` into a mailbox after `delay`; never lost. An actor that has ended destroys it.
   virtual void enqueue(const std::shared_ptr<Address>& to, Envelope envelope, std::chrono::nanoseconds delay) = 0;
-  /// The same without delay for what passes from one actor to another; faults are injected here.
-  virtual void carry(const std::string& from, const std::shared_ptr<Address>& to, Envelope envelope) = 0;
+  /// The same without delay for what passes from one actor to another; faults are injected here. An actor that is being
+  /// restarted gets it afterwards. @error overloaded, target_down  it was not sent
+  virtual Expected<void> carry(const std::string& from, const std::shared_ptr<Address>& to, Envelope envelope) = 0;
   virtual void carry_answer(const std::string& from, std::shared_ptr<AnswerSink> to, std::uint64_t id,
                             Answer answer) = 0;
   /// The last call about an actor, on its context: nothing of it is left.
