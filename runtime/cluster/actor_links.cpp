@@ -1,5 +1,6 @@
 #include "runtime/cluster/actor_links.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/actor/registry.hpp"
@@ -123,7 +124,8 @@ void ActorLinks::apply_process(const ProcessEntry& entry, Aftermath& aftermath) 
         lose_process(process, "started again", aftermath);
       }
       bring_back(process, aftermath);
-      if (process.was_lost) {
+      if (process.was_lost || std::any_of(process.addresses.begin(), process.addresses.end(),
+                                          [](const auto& address) { return address->is_awaited(); })) {
         dial_if_needed(process);
       }
       return;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/log.hpp"
@@ -31,7 +32,7 @@ class Agent {
 
   Expected<void> begin() {
     ObjectServerOptions objects;
-    objects.socket = std::filesystem::path(start_.links.ipc_folder) / ("objects-" + start_.node);
+    objects.socket = object_socket_of(start_.links, start_.node);
     auto server = ObjectServer::start(objects);
     if (!server) {
       return unexpected(server.error());
@@ -45,7 +46,8 @@ class Agent {
     on.on_recovered = [this](const std::string& name) { suspect(name, 0); };
     on.on_exit = [this](const std::string& name, const ExitReport& report) { exited(name, report); };
     auto table = ProcessTable::start({.heartbeat_interval = std::chrono::milliseconds(start_.links.heartbeat_ms),
-                                      .dead_after = std::chrono::milliseconds(start_.links.dead_after_ms)},
+                                      .dead_after = std::chrono::milliseconds(start_.links.dead_after_ms),
+                                      .log_folder = {}},
                                      std::move(on));
     if (!table) {
       return unexpected(table.error());
@@ -113,7 +115,8 @@ class Agent {
 
   void say_hello() {
     const HostResources host = read_host_resources();
-    (void)link_->tell_head(AgentHello{host.cpus, static_cast<double>(host.memory_bytes), host.name, object_socket_});
+    (void)link_->tell_head(
+        AgentHello{host.usable_cpus, static_cast<double>(host.memory_limit_bytes), host.host_name, object_socket_});
     is_linked_ = true;
   }
 
@@ -162,8 +165,8 @@ class Agent {
     }
     const auto mark = table_->launch(child);
     if (mark) {
-      (void)link_->tell_head(
-          ProcessStarted{request.process, request.incarnation, mark->pid, mark->pgid, mark->start_ticks});
+      (void)link_->tell_head(ProcessStarted{request.process, request.incarnation, mark->pid, mark->pgid,
+                                            static_cast<std::int64_t>(mark->start_ticks)});
     } else {
       (void)link_->tell_head(
           ProcessExited{request.process, request.incarnation, mark.error().message, 127, false, 0, {}});
@@ -220,9 +223,9 @@ void run_agent() {
                                    .on_lost = [](const std::string& why) {
                                      if (Agent* const self = serving.load(); self != nullptr) {
                                        self->post_end(kExitForgotten, why);
-                                     } else {
-                                       leave_process(kExitForgotten, why);
+                                       std::this_thread::sleep_for(std::chrono::seconds(3));
                                      }
+                                     leave_process(kExitForgotten, why);
                                    }});
   Agent agent(*std::move(start));
   if (auto begun = agent.begin(); !begun) {

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
@@ -41,7 +42,7 @@ Expected<std::string> make_ipc_folder() {
 Expected<ProcessClusterOptions> complete(ProcessClusterOptions options) {
   if (options.nodes.empty()) {
     const HostResources host = read_host_resources();
-    options.nodes.push_back({"local", host.cpus, static_cast<double>(host.memory_bytes), {}});
+    options.nodes.push_back({"local", host.usable_cpus, static_cast<double>(host.memory_limit_bytes), {}});
   }
   if (options.agent_command.empty()) {
     options.agent_command = {"/proc/self/exe", kAgentWord};
@@ -203,7 +204,8 @@ Expected<void> Head::start_agents() {
   ProcessTableHandlers on;
   on.on_exit = [this](const std::string& name, const ExitReport& report) { agent_ended(name, report); };
   auto table = ProcessTable::start({.heartbeat_interval = std::chrono::milliseconds(options_.links.heartbeat_ms),
-                                    .dead_after = std::chrono::milliseconds(options_.links.dead_after_ms)},
+                                    .dead_after = std::chrono::milliseconds(options_.links.dead_after_ms),
+                                    .log_folder = options_.log_folder},
                                    std::move(on));
   if (!table) {
     return unexpected(table.error());
@@ -218,8 +220,7 @@ Expected<void> Head::start_agents() {
 
 Expected<void> Head::connect_objects() {
   SharedStoreOptions objects;
-  objects.socket =
-      (std::filesystem::path(options_.links.ipc_folder) / ("objects-" + options_.nodes.front().name)).string();
+  objects.socket = object_socket_of(options_.links, options_.nodes.front().name);
   objects.store_id = 1;
   objects.patience = std::chrono::seconds(10);
   auto store = connect_object_store(objects);
@@ -414,7 +415,7 @@ std::vector<ProcessView> Head::processes() const {
     view.entry.state = ProcessState::running;
     view.pid = child.mark.pid;
     view.pgid = child.mark.pgid;
-    view.start_ticks = child.mark.start_ticks;
+    view.start_ticks = static_cast<std::int64_t>(child.mark.start_ticks);
     view.silent_ms = static_cast<double>(child.silent_ms);
     view.rss_bytes = child.rss_bytes;
     view.cpu_s = child.cpu_s;

@@ -25,6 +25,10 @@ TransportOptions transport_options(const RunKey& key, const RunId& run, const st
   return options;
 }
 
+std::filesystem::path object_socket_of(const LinkSettings& links, const std::string& node) {
+  return std::filesystem::path(links.ipc_folder) / ("objects-" + node);
+}
+
 void TaskQueue::post(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   tasks_.push_back(std::move(task));

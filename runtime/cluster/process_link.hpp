@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,9 @@ inline constexpr const char* kLauncher = "launcher";  ///< the head's process in
 /// Options of the transport of one process of a run.
 [[nodiscard]] TransportOptions transport_options(const RunKey& key, const RunId& run, const std::string& process,
                                                  std::uint64_t incarnation, const LinkSettings& links);
+
+/// Where the object server of a node listens.
+[[nodiscard]] std::filesystem::path object_socket_of(const LinkSettings& links, const std::string& node);
 
 /// Work for one thread. Thread-safe.
 class TaskQueue {
