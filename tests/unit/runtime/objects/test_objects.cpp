@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <sstream>
-#include <thread>
 
 namespace memopd::testing {
 namespace {
@@ -111,20 +110,17 @@ std::string ChildProcess::read_line() {
 }
 
 std::size_t num_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(open), end(open)));
 }
 
-void wait_until(const std::function<bool()>& done, const std::string& what) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kHangMs);
-  while (!done()) {
-    INFO("waiting for " << what);
-    REQUIRE(std::chrono::steady_clock::now() < end);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+std::size_t num_memory_files() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;
+    count += std::filesystem::read_symlink(entry.path(), closed).string().find("memfd:memopd") != std::string::npos;
   }
+  return count;
 }
 
 }  // namespace memopd::testing

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,7 +56,7 @@ class ChildProcess {
 
 /// Descriptors that this process has open now.
 [[nodiscard]] std::size_t num_descriptors();
-/// Calls `done` until it is true; fails the test after 30 s.
-void wait_until(const std::function<bool()>& done, const std::string& what);
+/// Those of objects, of all servers in this process.
+[[nodiscard]] std::size_t num_memory_files();
 
 }  // namespace memopd::testing
