@@ -1,17 +1,16 @@
 // A child of the process tests. usage: cluster_test_child MODE [ARGUMENT..]; modes are listed in main.
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/cluster/lease.hpp"
@@ -126,12 +125,11 @@ int describe_self(const Arguments&) {
 int parent_of(const Arguments& arguments) {
   auto table =
       memopd::ProcessTable::start({.heartbeat_interval = milliseconds(40), .dead_after = milliseconds(30'000)}, {});
-  std::array<int, 2> pipe{};
-  if (!table || ::pipe(pipe.data()) != 0) {
+  if (!table) {
     return 2;
   }
   memopd::ChildSpec spec{.name = "child", .argv = {std::filesystem::read_symlink("/proc/self/exe")}};
-  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.argv.insert(spec.argv.end(), arguments.begin() + 1, arguments.end());
   spec.log_file = "/dev/stderr";  // what the child says goes on to our own parent
   const auto mark = (*table)->launch(spec);
   if (!mark) {
@@ -139,6 +137,10 @@ int parent_of(const Arguments& arguments) {
     return 2;
   }
   say("child " + std::to_string(mark->pid));
+  while ((*table)->snapshot().front().silent_ms < 0) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  say("heard child");
   return wait_for_ever();
 }
 

@@ -1,3 +1,5 @@
+#include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/cluster/child_process.hpp"
 #include "runtime/cluster/lease.hpp"
 #include "tests/unit/runtime/cluster/test_children.hpp"
 
@@ -33,6 +36,31 @@ struct TestPipe {
   void close_writer() { ::close(std::exchange(ends[1], -1)); }
 
   std::array<int, 2> ends{};
+};
+
+/// A test child without a table: nobody renews its lease.
+struct TestProcess {
+  explicit TestProcess(std::vector<std::string> arguments)
+      : started(start_child(testing::test_child(std::move(arguments))).value()) {}
+  ~TestProcess() {
+    ::kill(started.mark.pid, SIGKILL);
+    ::waitpid(started.mark.pid, nullptr, 0);
+  }
+  TestProcess(const TestProcess&) = delete;
+  TestProcess& operator=(const TestProcess&) = delete;
+  /// Whether one comes before the child ends.
+  bool gives_heartbeat() const {
+    pollfd ready{started.heartbeats.get(), POLLIN, 0};
+    char beat = 0;
+    return ::poll(&ready, 1, 30'000) == 1 && ::read(started.heartbeats.get(), &beat, 1) == 1;
+  }
+  void drop_heartbeats() const {
+    char beat = 0;
+    while (::read(started.heartbeats.get(), &beat, 1) == 1) {
+    }
+  }
+
+  StartedChild started;
 };
 
 }  // namespace
@@ -68,13 +96,17 @@ TEST_CASE("a lease is lost at the end of its stdin and without renewal", "[clust
     input.close_writer();
     const auto lease = Lease::start(options);
     REQUIRE(lease);
-    CHECK(lost.get_future().get() == "end of its stdin: the parent process has ended");
+    auto reason = lost.get_future();
+    REQUIRE(reason.wait_for(10s) == std::future_status::ready);
+    CHECK(reason.get() == "end of its stdin: the parent process has ended");
   }
   SECTION("no renewal") {
     options.lease = 50ms;
     const auto lease = Lease::start(options);
     REQUIRE(lease);
-    CHECK(lost.get_future().get().starts_with("not renewed for "));
+    auto reason = lost.get_future();
+    REQUIRE(reason.wait_for(10s) == std::future_status::ready);
+    CHECK(reason.get().starts_with("not renewed for "));
     char beat = 0;
     CHECK(::read(heartbeats.ends[0], &beat, 1) == 1);
   }
@@ -88,7 +120,7 @@ TEST_CASE("a lease refuses intervals that cannot work and descriptors that are n
 
 TEST_CASE("when its parent is killed a child ends, with its own children", "[cluster][lease][CL-4][LE-3][pain:L02]") {
   TestTable test;
-  const auto parent = test.launch("parent", {"table", "grandchild", "session", "40", "60000"});
+  const auto parent = test.launch("parent", {"table", "30000", "grandchild", "session", "40", "60000"});
   const auto child = static_cast<pid_t>(test.said_number("parent", "child"));
   const auto grandchild = static_cast<pid_t>(test.said_number("parent", "grandchild"));
   REQUIRE(test.folder.wait_for_text("parent.log", "ready").size() > 0);
@@ -104,7 +136,7 @@ TEST_CASE("when its parent is killed a child ends, with its own children", "[clu
 
 TEST_CASE("when its parent stands still longer than the lease a child ends", "[cluster][lease][CL-4][LE-1][R10]") {
   TestTable test;
-  const auto parent = test.launch("parent", {"table", "beat", "40", "400"});
+  const auto parent = test.launch("parent", {"table", "30000", "beat", "40", "400"});
   const auto child = static_cast<pid_t>(test.said_number("parent", "child"));
   REQUIRE(test.folder.wait_for_text("parent.log", "ready").size() > 0);
 
@@ -114,19 +146,32 @@ TEST_CASE("when its parent stands still longer than the lease a child ends", "[c
   CHECK(is_alive(parent));
 }
 
-TEST_CASE("a child that itself stood still longer than its lease goes on", "[cluster][lease][LE-2]") {
+TEST_CASE("a child that itself stood still longer than its lease reads what came before it judges",
+          "[cluster][lease][LE-2]") {
   TestTable test(20ms, 60'000ms);
-  const auto mark = test.launch("worker", {"beat", "20", "200"});
-  const auto witness = test.launch("witness", {"beat", "20", "60000"});
+  const auto mark = test.launch("worker", {"beat", "20", "600"});
   REQUIRE(test.folder.wait_for_text("worker.log", "ready").size() > 0);
 
   REQUIRE(signal_group(mark, SIGSTOP));
-  std::this_thread::sleep_for(600ms);  // three leases; nothing else says how long a process stood still
+  std::this_thread::sleep_for(1300ms);  // two leases; nothing else says how long a process stood still
   REQUIRE(signal_group(mark, SIGCONT));
 
   test.table->stop("worker", 30s, "over");
   CHECK(test.next_exit().report.text == "killed by SIGTERM after it was asked to stop: over");
-  CHECK(is_alive(witness));
+}
+
+TEST_CASE("a child that stood still together with its parent waits one interval more", "[cluster][lease][LE-2]") {
+  TestProcess child({"beat", "200", "500"});
+  REQUIRE(::write(child.started.lifeline.get(), "\0\0\0\0", 4) == 4);
+  REQUIRE(child.gives_heartbeat());
+
+  REQUIRE(signal_group(child.started.mark, SIGSTOP));
+  std::this_thread::sleep_for(1000ms);  // longer than the lease, and nobody renews it
+  child.drop_heartbeats();
+  REQUIRE(signal_group(child.started.mark, SIGCONT));
+
+  CHECK(child.gives_heartbeat());                     // it has judged, and goes on
+  CHECK(testing::has_ended(child.started.mark.pid));  // but not for ever
 }
 
 }  // namespace memopd

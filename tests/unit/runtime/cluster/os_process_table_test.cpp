@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 #include <set>
+#include <thread>
 
 #include "runtime/cluster/process_table.hpp"
 #include "tests/unit/runtime/cluster/test_children.hpp"
@@ -55,7 +56,7 @@ TEST_CASE("start bytes larger than the pipe come whole and before the first leas
 TEST_CASE("a stopped child is suspect, recovers when it goes on, and stays", "[cluster][CL-1][PT-2][pain:L11]") {
   TestTable test(20ms, 3000ms);
   const auto mark = test.launch("worker", {"beat", "20", "60000"});
-  REQUIRE(test.folder.wait_for_text("worker.log", "ready").size() > 0);
+  test.wait_for_heartbeat("worker");
 
   REQUIRE(signal_group(mark, SIGSTOP));
   const auto suspect = test.next();
@@ -79,6 +80,22 @@ TEST_CASE("a child that is silent for dead_after is suspect first, then declared
   CHECK(exit.report.text.ends_with(" ms: declared dead and killed"));
   CHECK(exit.report.cause.signal == SIGKILL);
   CHECK_FALSE(is_alive(mark));
+}
+
+TEST_CASE("a table that stood still together with its child counts silence anew", "[cluster][CL-1][PT-2][pain:L11]") {
+  TestTable test;
+  const auto parent = test.launch("parent", {"table", "1600", "beat", "40", "60000"});
+  const auto child = static_cast<pid_t>(test.said_number("parent", "child"));
+  REQUIRE(test.folder.wait_for_text("parent.log", "heard child").size() > 0);
+
+  REQUIRE(::kill(parent.pid, SIGSTOP) == 0);
+  REQUIRE(::kill(child, SIGSTOP) == 0);
+  std::this_thread::sleep_for(2000ms);  // longer than dead_after; nothing else says how long a process stood still
+  REQUIRE(::kill(parent.pid, SIGCONT) == 0);
+
+  REQUIRE(test.folder.wait_for_text("parent.log", "suspect child").find("ended child") == std::string::npos);
+  REQUIRE(::kill(child, SIGCONT) == 0);
+  CHECK(test.folder.wait_for_text("parent.log", "recovered child").find("ended child") == std::string::npos);
 }
 
 TEST_CASE("a child that has given no heartbeat yet is not judged", "[cluster][PT-2]") {
@@ -210,8 +227,11 @@ TEST_CASE("handlers may kill and stop, but not launch", "[cluster][error]") {
   REQUIRE(table->launch({.name = "second", .argv = testing::test_child({"silent"})}));
   REQUIRE(table->launch({.name = "first", .argv = testing::test_child({"exit", "0"})}));
 
-  CHECK(launched.get_future().get() == ErrorCode::refused);
-  CHECK(second_text.get_future().get() == "killed by SIGKILL on request: after the first");
+  auto refusal = launched.get_future();
+  auto second = second_text.get_future();
+  REQUIRE(second.wait_for(30s) == std::future_status::ready);
+  CHECK(refusal.get() == ErrorCode::refused);
+  CHECK(second.get() == "killed by SIGKILL on request: after the first");
 }
 
 TEST_CASE("64 children at once start, beat and end", "[cluster][R10]") {

@@ -38,7 +38,7 @@ bool has_ended(pid_t pid) {
     return errno == ESRCH;
   }
   pollfd ended{process.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 30'000) == 1;
+  return ::poll(&ended, 1, 10'000) == 1;
 }
 
 TestFolder::TestFolder() {
@@ -112,6 +112,19 @@ TableEvent TestTable::next_exit() {
       return event;
     }
   }
+}
+
+void TestTable::wait_for_heartbeat(const std::string& name) const {
+  const auto limit = std::chrono::steady_clock::now() + kHang;
+  while (std::chrono::steady_clock::now() < limit) {
+    for (const auto& child : table->snapshot()) {
+      if (child.name == name && child.silent_ms >= 0) {
+        return;
+      }
+    }
+    std::this_thread::sleep_for(2ms);  // the first heartbeat is no event of the table
+  }
+  FAIL("no heartbeat of " << name);
 }
 
 long TestTable::said_number(const std::string& name, const std::string& word) const {

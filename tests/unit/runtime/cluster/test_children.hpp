@@ -17,7 +17,7 @@ namespace memopd::testing {
 /// The command line of a test child: `test_child({"beat", "40", "30000"})`.
 [[nodiscard]] std::vector<std::string> test_child(std::vector<std::string> arguments);
 
-/// Whether the process has ended or ends within 30 s; also one that is not our child. A zombie has ended.
+/// Whether the process has ended or ends within the 10 s of CL-4; also one that is not our child. A zombie has ended.
 [[nodiscard]] bool has_ended(pid_t pid);
 
 /// A folder of its own, removed at the end.
@@ -54,6 +54,8 @@ class TestTable {
   [[nodiscard]] TableEvent next();
   /// The next exit; other events before it are dropped.
   [[nodiscard]] TableEvent next_exit();
+  /// Waits for the first heartbeat of a child, or fails the test after 30 s.
+  void wait_for_heartbeat(const std::string& name) const;
   /// The number behind `word` in the log of a child, when it has been said.
   [[nodiscard]] long said_number(const std::string& name, const std::string& word) const;
 
