@@ -61,6 +61,7 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
     roles.back().init.collective = collective;
   }
   add("coordinator", "coordinator", 1);
+  roles.back().init.collective = collective;
   return roles;
 }
 
