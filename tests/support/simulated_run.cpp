@@ -17,6 +17,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/ledger/read_ledger.hpp"
 #include "runtime/telemetry/run_directory.hpp"
+#include "tests/support/restarting_cluster.hpp"
 #include "tests/support/simulated_models.hpp"
 
 namespace memopd::testing {
@@ -180,36 +181,16 @@ fs::path make_folder() {
   return folder;
 }
 
-/// Starts every lost actor but the coordinator again, after a while: what a supervisor does.
-DeterministicOptions restarting(std::unique_ptr<DeterministicCluster>& cluster, const SimulationOptions& options,
-                                std::int32_t& num_restarts) {
-  constexpr std::int32_t kMaxRestarts = 200;
-  DeterministicOptions supervised;
-  supervised.is_returning = [&num_restarts](const Down& down) {
-    return !down.name.starts_with("coordinator") && num_restarts < kMaxRestarts;
-  };
-  supervised.on_failure = [&cluster, &num_restarts, &options](const Down& down) {
-    if (!down.may_return) {
-      return;
-    }
-    const auto draw = chain_seed(options.seed, {static_cast<std::uint64_t>(++num_restarts)});
-    const auto slash = down.name.find('/');
-    const ActorRef actor =
-        (*cluster->find(down.name.substr(0, slash)))[static_cast<std::size_t>(std::stoi(down.name.substr(slash + 1)))];
-    cluster->call_after(std::chrono::milliseconds(1 + draw % static_cast<std::uint64_t>(options.restart_after_ms)),
-                        [&cluster, actor] { (void)cluster->restart(actor); });
-  };
-  return supervised;
-}
-
 class Simulation {
  public:
   explicit Simulation(const SimulationOptions& options)
-      : options_(options), random_(chain_seed(options.seed, {hash_name("kills")})), folder_(make_folder()) {
+      : options_(options),
+        random_(chain_seed(options.seed, {hash_name("kills")})),
+        folder_(make_folder()),
+        actors_(options.seed, options.restart_after_ms) {
     register_simulated_environment();
     (void)simulated_tokenizer().save(folder_);
-    cluster_ = make_deterministic_cluster(restarting(cluster_, options_, result_.num_restarts));
-    current_cluster() = cluster_.get();
+    current_cluster() = cluster_;
   }
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
@@ -225,6 +206,7 @@ class Simulation {
     cluster_->set_faults([this](const Delivery& delivery) { return fault_of(delivery); });
     auto ended = cluster_->ask<RunEnded>((*cluster_->find("coordinator"))[0], StartRun{}, std::chrono::hours(10)).get();
     cluster_->set_faults({});
+    result_.num_restarts = actors_.num_restarts();
     result_.ended = ended ? *ended : RunEnded{"unanswered", ended.error().message};
     if (const auto failure = cluster_->first_failure()) {
       result_.first_failure = failure->name + ": " + failure->reason;
@@ -259,7 +241,7 @@ class Simulation {
 
   /// Kills fall on deliveries, so that what happens in one instant is hit as often as long waits.
   void plan_kills() {
-    constexpr std::uint64_t kDeliveriesOfARun = 900;
+    constexpr std::uint64_t kDeliveriesOfARun = 500;
     for (std::int32_t kill = 0; kill < options_.num_kills; ++kill) {
       kills_.insert(random_.below(kDeliveriesOfARun));
     }
@@ -274,17 +256,7 @@ class Simulation {
     return false;
   }
 
-  void kill_soon(std::string name) {
-    const auto delay = std::chrono::milliseconds(random_.below(3));
-    cluster_->call_after(delay, [this, name = std::move(name)] {
-      const auto slash = name.find('/');
-      const auto group = cluster_->find(name.substr(0, slash));
-      const ActorRef actor = (*group)[static_cast<std::size_t>(std::stoi(name.substr(slash + 1)))];
-      if (actor.is_alive()) {
-        cluster_->kill(actor, "by the simulation");
-      }
-    });
-  }
+  void kill_soon(const std::string& name) { actors_.kill_in(std::chrono::milliseconds(random_.below(3)), name); }
 
   Fault fault_of(const Delivery& delivery) {
     ++result_.num_deliveries;
@@ -374,7 +346,8 @@ class Simulation {
   SplitMix random_;
   fs::path folder_;
   SimulationResult result_;
-  std::unique_ptr<DeterministicCluster> cluster_;
+  RestartingCluster actors_;
+  DeterministicCluster* const cluster_ = &actors_.get();
   std::set<std::uint64_t> kills_;  // indices of deliveries
 };
 

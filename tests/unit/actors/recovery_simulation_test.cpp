@@ -1,5 +1,6 @@
 // Seeded schedules in which every role dies and comes back, under delays, duplicates, losses and slow peers: a run ends as
-// if nothing had happened. A failing seed is printed; MEMOPD_SIMULATION_SEED=N runs that one of each test.
+// if nothing had happened. A failing seed is printed; MEMOPD_SIMULATION_SEED=N runs that one of each test with its log,
+// MEMOPD_SIMULATION_COUNT=N so many of each.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -23,6 +24,9 @@ std::vector<std::uint64_t> seeds(std::uint64_t first, std::uint64_t count) {
   if (const char* const named = std::getenv("MEMOPD_SIMULATION_SEED")) {
     set_log_sink([](const LogEvent& event) { std::printf("%s\n", to_string(event).c_str()); });
     return {std::stoull(named)};
+  }
+  if (const char* const wanted = std::getenv("MEMOPD_SIMULATION_COUNT"); wanted != nullptr && count > 0) {
+    count = std::stoull(wanted);
   }
   set_log_sink([](const LogEvent&) {});
   std::vector<std::uint64_t> result;
