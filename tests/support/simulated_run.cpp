@@ -353,6 +353,8 @@ class Simulation {
 
 }  // namespace
 
+void register_simulation() { register_simulated_environment(); }
+
 SimulationResult simulate(const SimulationOptions& options) { return Simulation(options).run(); }
 
 }  // namespace memopd::testing

@@ -45,6 +45,9 @@ struct SimulationResult {
   std::string first_failure;  ///< of an actor that did not return
 };
 
+/// So that actors named "simulated_*" and their environment can be used apart from a whole run.
+void register_simulation();
+
 /// Runs to the end, at most ten virtual hours.
 SimulationResult simulate(const SimulationOptions& options);
 
