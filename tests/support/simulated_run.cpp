@@ -188,9 +188,8 @@ class Simulation {
         random_(chain_seed(options.seed, {hash_name("kills")})),
         folder_(make_folder()),
         actors_(options.seed, options.restart_after_ms) {
-    register_simulated_environment();
+    register_simulation(*cluster_);
     (void)simulated_tokenizer().save(folder_);
-    current_cluster() = cluster_;
   }
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
@@ -353,7 +352,10 @@ class Simulation {
 
 }  // namespace
 
-void register_simulation() { register_simulated_environment(); }
+void register_simulation(DeterministicCluster& cluster) {
+  register_simulated_environment();
+  current_cluster() = &cluster;
+}
 
 SimulationResult simulate(const SimulationOptions& options) { return Simulation(options).run(); }
 

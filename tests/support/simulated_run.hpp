@@ -45,8 +45,8 @@ struct SimulationResult {
   std::string first_failure;  ///< of an actor that did not return
 };
 
-/// So that actors named "simulated_*" and their environment can be used apart from a whole run.
-void register_simulation();
+/// So that actors named "simulated_*" and their environment can be used in `cluster`, apart from a whole run.
+void register_simulation(DeterministicCluster& cluster);
 
 /// Runs to the end, at most ten virtual hours.
 SimulationResult simulate(const SimulationOptions& options);

@@ -129,22 +129,22 @@ TEST_CASE("delays, duplicates and slow peers change no metric and no weight", "[
   }
 }
 
-TEST_CASE("killed env, student, teacher, retriever and align_pack actors change no metric and no weight: part 1",
+TEST_CASE("killed env, student, teacher, retriever and align_pack actors change no metric and no weight (part 1)",
           "[recovery][RL-2][RL-6][RL-7][pain:T24]") {
   simulate_killed(1000, 400);
 }
 
-TEST_CASE("killed env, student, teacher, retriever and align_pack actors change no metric and no weight: part 2",
+TEST_CASE("killed env, student, teacher, retriever and align_pack actors change no metric and no weight (part 2)",
           "[recovery][RL-2][RL-6][RL-7][pain:T24]") {
   simulate_killed(2000, 400);
 }
 
-TEST_CASE("after killed learners the weights are those of the run without: part 1",
+TEST_CASE("after killed learners the weights are those of the run without (part 1)",
           "[recovery][CL-3][RL-2][pain:T24]") {
   simulate_all_killed(3000, 400);
 }
 
-TEST_CASE("after killed learners the weights are those of the run without: part 2",
+TEST_CASE("after killed learners the weights are those of the run without (part 2)",
           "[recovery][CL-3][RL-2][pain:T24]") {
   simulate_all_killed(4000, 400);
 }

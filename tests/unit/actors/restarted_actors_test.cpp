@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "actors/learner_actor.hpp"
 #include "runtime/actor/actor.hpp"
@@ -34,7 +36,7 @@ struct Bench {
     init.run_directory = (folder / "run").string();
     init.collective =
         actors.get().objects().put(std::make_shared<const CollectiveGroup>(make_local_collective(1)), Scope{});
-    register_simulation();
+    register_simulation(actors.get());
     target = actors.get().spawn(actor, {}, group, init)[0];
     actors.get().run();
   }
@@ -82,6 +84,48 @@ CloseStep close_of(std::int64_t lineage = 0) { return {lineage, 0, 0, {{"train",
 
 std::size_t num_records(const Bench& bench) { return read_ledger(bench.folder / "run/ledger")->records.size(); }
 
+ObjectRef put_weights(DeterministicCluster& cluster, std::int64_t lineage, std::int64_t version) {
+  WeightSet weights{lineage, version, {HostTensor{"hash", DType::float32, {2}, {}}}};
+  weights.tensors.front().bytes.assign(8, static_cast<std::byte>(version));
+  return cluster.objects().put(std::make_shared<const WeightSet>(std::move(weights)), Scope{});
+}
+
+struct AnswerNow {};
+MEMOPD_MESSAGE(AnswerNow, 1)
+
+/// Stands for the coordinator: says which weights are current, 100 ms after it was asked.
+class WeightsKeeper final : public Actor {
+ public:
+  static ObjectRef& weights() {
+    static ObjectRef instance;
+    return instance;
+  }
+
+ private:
+  void setup() override {
+    on(&WeightsKeeper::get);
+    on(&WeightsKeeper::answer);
+  }
+  Later<WeightsShared> get(const GetWeights&) {
+    askers_.push_back(make_promise<WeightsShared>());
+    after(100ms, AnswerNow{});
+    return askers_.back().later();
+  }
+  void answer(const AnswerNow&) {
+    for (Promise<WeightsShared>& asker : std::exchange(askers_, {})) {
+      asker.deliver(WeightsShared{3, weights()});
+    }
+  }
+  std::vector<Promise<WeightsShared>> askers_;
+};
+MEMOPD_REGISTER_ACTOR("test_weights_keeper", WeightsKeeper)
+
+Generate question() {
+  Generate request;
+  request.prompt_token_ids = {65, 66};
+  return request;
+}
+
 /// Puts a batch of one trajectory for a learner at `version`.
 ObjectRef put_batch(Bench& bench, std::int64_t version) {
   StepBatch batch;
@@ -107,8 +151,10 @@ TEST_CASE("records of an earlier lineage are acknowledged and have no effect", "
   CHECK(bench.ask<Acknowledged>(call()));
   CHECK(bench.ask<Acknowledged>(end()));
 
-  CHECK(num_records(bench) == before);
-  CHECK(bench.ask<StepClosed>(close_of()).error().code == ErrorCode::refused);
+  REQUIRE(num_records(bench) == before);
+  const auto refused = bench.ask<StepClosed>(close_of());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::refused);
   REQUIRE(bench.ask<Acknowledged>(call(1)));
   REQUIRE(bench.ask<Acknowledged>(end(1)));
   CHECK(bench.ask<StepClosed>(close_of(1)));
@@ -209,4 +255,59 @@ TEST_CASE("a step that is told twice is trained once", "[learner][recovery][RL-2
   REQUIRE(second);
   CHECK(second->policy_version == 1);
   CHECK(second->metrics == first->metrics);
+}
+
+TEST_CASE("a restarted student answers nothing before it has the weights of the others", "[student][recovery][RL-7]") {
+  Bench bench("simulated_student", "student");
+  WeightsKeeper::weights() = put_weights(bench.actors.get(), 0, 3);
+  REQUIRE(bench.actors.get().spawn("test_weights_keeper", {}, "coordinator"));
+  CHECK(bench.ask<Generated>(question())->policy_versions.front().policy_version == 0);
+
+  bench.restart();
+  const auto answer = bench.ask<Generated>(question());
+
+  REQUIRE(answer);
+  CHECK(answer->policy_versions.front().policy_version == 3);
+  CHECK(bench.actors.get().now() >= 100ms);
+}
+
+TEST_CASE("what a publish brings to a restarted student is newer than what it was told", "[student][recovery][RL-7]") {
+  Bench bench("simulated_student", "student");
+  WeightsKeeper::weights() = put_weights(bench.actors.get(), 0, 3);
+  REQUIRE(bench.actors.get().spawn("test_weights_keeper", {}, "coordinator"));
+  bench.restart();
+
+  REQUIRE(bench.ask<WeightsLoaded>(LoadWeights{put_weights(bench.actors.get(), 0, 4)})->policy_version == 4);
+  bench.actors.get().run_for(1s);
+
+  CHECK(bench.ask<Generated>(question())->policy_versions.front().policy_version == 4);
+}
+
+TEST_CASE("weights go back to a lower version", "[student][recovery][CL-3]") {
+  Bench bench("simulated_student", "student");
+  REQUIRE(bench.ask<WeightsLoaded>(LoadWeights{put_weights(bench.actors.get(), 0, 4)}));
+
+  CHECK(bench.ask<WeightsLoaded>(LoadWeights{put_weights(bench.actors.get(), 0, 2)})->policy_version == 2);
+}
+
+TEST_CASE("what is still sampled when a step's weights come has no asker any more and is aborted",
+          "[student][recovery]") {
+  Bench bench("simulated_student", "student");
+  auto orphan = bench.actors.get().ask<Generated>(bench.target, question(), 1h);
+  auto loaded =
+      bench.actors.get().ask<WeightsLoaded>(bench.target, LoadWeights{put_weights(bench.actors.get(), 0, 1)}, 1h);
+
+  CHECK(loaded.get()->policy_version == 1);
+  CHECK(orphan.get()->finish_reason == FinishReason::aborted);
+}
+
+TEST_CASE("weights that come again leave what is being sampled alone", "[student][recovery]") {
+  Bench bench("simulated_student", "student");
+  const LoadWeights weights{put_weights(bench.actors.get(), 0, 1)};
+  REQUIRE(bench.ask<WeightsLoaded>(weights));
+  auto answer = bench.actors.get().ask<Generated>(bench.target, question(), 1h);
+  auto again = bench.actors.get().ask<WeightsLoaded>(bench.target, weights, 1h);
+
+  CHECK(again.get()->policy_version == 1);
+  CHECK(answer.get()->finish_reason == FinishReason::stop);
 }
