@@ -77,7 +77,12 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
       begin_shutdown();
       run();
       while (!events_.empty()) {
-        const auto gone = std::exchange(events_, {});  // requests among them are answered by their end: new events
+        auto gone = std::exchange(events_, {});  // the end of a request among them is its answer: a new event
+        for (auto& [at, event] : gone) {
+          if (event.sink) {
+            handle(std::move(event));
+          }
+        }
       }
       MEMOPD_CHECK(cells_.empty(), "an actor outlived the shutdown of a deterministic cluster");
     }

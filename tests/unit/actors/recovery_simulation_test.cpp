@@ -152,7 +152,7 @@ TEST_CASE("after killed learners the weights are those of the run without (part 
 TEST_CASE("what is lost costs trajectories that are counted, and the run goes on", "[recovery][RL-2]") {
   std::int64_t num_dropped = 0;
   for (const std::uint64_t seed : seeds(5000, 200)) {
-    SimulationOptions options{.seed = seed, .num_kills = static_cast<std::int32_t>(seed % 3), .victims = kAll};
+    SimulationOptions options{.seed = seed, .num_kills = static_cast<std::int32_t>(seed % 9), .victims = kAll};
     options.lose = 0.01;
     options.duplicate = 0.05;
     INFO("MEMOPD_SIMULATION_SEED=" << seed);
