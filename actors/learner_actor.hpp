@@ -1,7 +1,15 @@
 // learner: one rank of the learner behind a mailbox. Spawned blocking: a step takes seconds.
+//
+// CL-3 resume  one that was restarted knows nothing: it refuses everything (target_down) until RestoreLearner tells it
+//              what to go on from. A RestoreLearner of an earlier recovery than the last is refused, a repeat of the last
+//              has no effect; so is a TrainStep that comes twice trained once.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/messages.hpp"
@@ -24,16 +32,23 @@ class LearnerActor : public Actor {
 
  protected:
   void setup() override;
+  /// @error what Learner::create says
+  [[nodiscard]] virtual Expected<std::unique_ptr<Learner>> make_learner(const LearnerSetup& setup,
+                                                                        std::shared_ptr<Collective> collective) const;
 
  private:
   Expected<StepTrained> train(const TrainStep& request);
   Expected<CheckpointSaved> save(const SaveCheckpoint& request);
   Expected<WeightsShared> share(const ShareWeights&);
-  Expected<void> load();
+  Expected<LearnerRestored> restore(const RestoreLearner& request);
+  Expected<void> load(const std::string& checkpoint, const ObjectRef& collective);
+  [[nodiscard]] Expected<void> check_restored() const;
   [[nodiscard]] ObjectRef put_weights();
 
   RoleInit init_;
-  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Learner> learner_;                          ///< none: restarted, not restored yet
+  std::int64_t recovery_ = 0;                                 ///< the last
+  std::optional<std::pair<ObjectRef, StepTrained>> trained_;  ///< the last step
 };
 
 }  // namespace memopd

@@ -55,12 +55,13 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
     add("teacher", "teacher", config.teacher.num_actors, config.teacher.model);
   }
   add("align_pack", "align_pack", 1);
-  add("env", "env", config.env.front().num_actors);
+  add(selection.env_class, "env", config.env.front().num_actors);
   if (selection.with_learner) {
     add("learner", "learner", config.learner.num_ranks);
     roles.back().init.collective = collective;
   }
   add("coordinator", "coordinator", 1);
+  roles.back().init.collective = collective;
   return roles;
 }
 
