@@ -55,9 +55,9 @@ Expected<LearnerRestored> LearnerActor::restore(const RestoreLearner& request) {
   if (request.recovery > recovery_ || !learner_) {
     learner_.reset();
     trained_.reset();
+    recovery_ = request.recovery;
     MEMOPD_RETURN_IF_ERROR(
         load(request.checkpoint, request.collective == ObjectRef{} ? init_.collective : request.collective));
-    recovery_ = request.recovery;
   }
   return LearnerRestored{learner_->policy_version()};
 }
@@ -82,12 +82,16 @@ Expected<void> LearnerActor::load(const std::string& checkpoint, const ObjectRef
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
-  auto group = objects().get<CollectiveGroup>(collective);
-  if (!group) {
-    return unexpected(group.error());
+  if (collective == ObjectRef{}) {
+    place_ = join_rank_group(cluster(), recovery_, rank(), group_size());
+  } else {
+    auto group = objects().get<CollectiveGroup>(collective);
+    if (!group) {
+      return unexpected(group.error());
+    }
+    place_ = {*group, (**group)[static_cast<std::size_t>(rank())]};
   }
-  auto learner =
-      make_learner(learner_setup(*config, (*tokenizer)->vocab_size()), (**group)[static_cast<std::size_t>(rank())]);
+  auto learner = make_learner(learner_setup(*config, (*tokenizer)->vocab_size()), place_.collective);
   if (!learner) {
     return unexpected(learner.error());
   }

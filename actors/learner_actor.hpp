@@ -13,15 +13,13 @@
 #include <vector>
 
 #include "actors/messages.hpp"
+#include "actors/rank_group.hpp"
 #include "policies/training/learner.hpp"
 #include "runtime/actor/actor.hpp"
 #include "runtime/collective/collective.hpp"
 #include "runtime/config/schema.hpp"
 
 namespace memopd {
-
-/// The ranks of one process, put as an object whose reference travels in RoleInit.
-using CollectiveGroup = std::vector<std::shared_ptr<Collective>>;
 
 /// What a Learner is made with, from the configuration. `scored_vocab` = the tokenizer's vocabulary.
 [[nodiscard]] LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab);
@@ -46,6 +44,7 @@ class LearnerActor : public Actor {
   [[nodiscard]] ObjectRef put_weights();
 
   RoleInit init_;
+  RankPlace place_;
   std::unique_ptr<Learner> learner_;                          ///< none: restarted, not restored yet
   std::int64_t recovery_ = 0;                                 ///< the last
   std::optional<std::pair<ObjectRef, StepTrained>> trained_;  ///< the last step

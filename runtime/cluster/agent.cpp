@@ -161,7 +161,7 @@ class Agent {
     if (!start_.log_folder.empty()) {
       std::string file = request.process;
       std::replace(file.begin(), file.end(), '/', '-');
-      child.log_file = std::filesystem::path(start_.log_folder) / (file + ".log");
+      child.log_file = std::filesystem::path(start_.log_folder) / (file + ".out");
     }
     const auto mark = table_->launch(child);
     if (mark) {

@@ -147,6 +147,8 @@ class Head final : public HeadCluster {
   std::map<std::string, std::uint64_t> agent_incarnations_;
   std::map<std::string, RestartTracker> agent_restarts_;
   std::map<std::string, std::chrono::nanoseconds> agents_due_;
+  std::map<std::string, std::vector<ProcessMark>>
+      leftovers_;  ///< by node: an agent's workers end before the next starts
   std::optional<FailureReport> node_failure_;
   bool is_ending_ = false;
   std::mutex shutdown_mutex_;
@@ -246,7 +248,7 @@ Expected<void> Head::start_agent(const std::string& node) {
   child.argv.push_back(start.process);
   child.stdin_bytes = encode(start);
   if (!options_.log_folder.empty()) {
-    child.log_file = std::filesystem::path(options_.log_folder) / ("agent-" + node + ".log");
+    child.log_file = std::filesystem::path(options_.log_folder) / ("agent-" + node + ".out");
   }
   const auto mark = agents_->launch(child);
   return mark ? Expected<void>() : Expected<void>(unexpected(mark.error()));
@@ -262,6 +264,13 @@ void Head::agent_ended(const std::string& name, const ExitReport& report) {
   const std::string cause = "agent of node " + node + ": " + report.text + last;
   log_error("cluster", "agent_ended", {{"node", node}, {"cause", cause}});
   const auto now = HeadState::now();
+  for (const ProcessView& process : state_->processes()) {
+    if (process.entry.node == node && process.pid > 0) {
+      leftovers_[node].push_back({static_cast<pid_t>(process.pid), static_cast<pid_t>(process.pgid),
+                                  static_cast<std::uint64_t>(process.start_ticks)});
+      (void)signal_group(leftovers_[node].back(), SIGKILL);  // on their way out already, by their lifelines
+    }
+  }
   state_->node_down(node, cause);
   if (const auto delay = agent_restarts_.at(node).ended(now)) {
     agents_due_[node] = now + *delay;
@@ -287,9 +296,7 @@ Expected<void> Head::take(const Peer& peer, std::span<const std::byte> body) {
     changed_.notify_all();
   }
   for (const LogEvent& event : events) {
-    if (options_.on_event) {
-      options_.on_event(event);
-    }
+    options_.on_event ? options_.on_event(event) : log_event(event);
   }
   return result;
 }
@@ -303,7 +310,9 @@ void Head::serve() {
       const std::lock_guard lock(mutex_);
       state_->tick();
       for (auto entry = agents_due_.begin(); entry != agents_due_.end();) {
-        const bool is_due = entry->second <= HeadState::now() && !is_ending_;
+        auto& leftovers = leftovers_[entry->first];
+        std::erase_if(leftovers, [](const ProcessMark& mark) { return !is_alive(mark); });
+        const bool is_due = entry->second <= HeadState::now() && leftovers.empty() && !is_ending_;
         if (is_due) {
           due.push_back(entry->first);
         }

@@ -30,7 +30,7 @@ struct ProcessClusterOptions {
   std::vector<std::string> worker_command = {};             ///< likewise
   std::int32_t num_threads = 2;                             ///< of each process's scheduler; >= 1
   std::string policy = "sharing";                           ///< as LocalClusterOptions
-  std::function<void(const LogEvent&)> on_event = nullptr;  ///< of other processes; called on a thread of the head
+  std::function<void(const LogEvent&)> on_event = nullptr;  ///< of other processes; none = this one's own log
 };
 
 /// What an operator sees of one process.

@@ -168,7 +168,7 @@ void HeadState::peer_down(const Peer& peer, const Error& reason) {
   } else if (const auto found = workers_.find(peer.identity.role);
              found != workers_.end() && found->second.linked == peer.identity.instance) {
     found->second.linked.reset();
-    supervisor_.link_lost(peer.identity.role, peer.identity.incarnation, reason.message);
+    supervisor_.link_lost(peer.identity.role, peer.identity.incarnation, reason.message, now());
   }
   act();
 }

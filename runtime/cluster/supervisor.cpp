@@ -1,5 +1,6 @@
 #include "runtime/cluster/supervisor.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/log.hpp"
@@ -27,7 +28,7 @@ Expected<void> Supervisor::add_processes(const std::vector<ProcessPlan>& plans, 
     return unexpected(nodes.error());
   }
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    Process process{{}, RestartTracker(plans[i].policy), {}, {}, now, now, false, false};
+    Process process{{}, RestartTracker(plans[i].policy), {}, {}, now, now, false, false, {}};
     process.entry.name = plans[i].demand.name;
     process.entry.node = (*nodes)[i];
     auto& place = processes_.emplace(process.entry.name, std::move(process)).first->second;
@@ -69,6 +70,7 @@ void Supervisor::start(Process& process, Nanoseconds now) {
   process.since = now;
   process.is_started = true;
   process.is_killed = false;
+  process.link_lost.reset();
   publish(process);
   actions_.push_back({SupervisorAction::Kind::start, process.entry.name, process.entry.incarnation, process.entry.node,
                       process.entry.reason});
@@ -153,10 +155,11 @@ void Supervisor::actor_failed(std::string_view process, std::uint64_t incarnatio
   }
 }
 
-void Supervisor::link_lost(std::string_view process, std::uint64_t incarnation, const std::string& reason) {
+void Supervisor::link_lost(std::string_view process, std::uint64_t incarnation, const std::string& reason,
+                           Nanoseconds now) {
   Process* const found = find(process, incarnation);
-  if (found != nullptr && !is_stopping_) {
-    kill(*found, "link lost: " + reason);
+  if (found != nullptr && !is_stopping_ && !found->link_lost) {
+    found->link_lost.emplace(now, reason);
   }
 }
 
@@ -218,6 +221,8 @@ void Supervisor::tick(Nanoseconds now) {
       start(process, now);
     } else if (process.entry.state == ProcessState::starting && now - process.since > start_timeout_ && !is_stopping_) {
       kill(process, "did not report within " + std::to_string(start_timeout_.count() / 1000) + " s of its start");
+    } else if (process.is_started && process.link_lost && now - process.link_lost->first >= kLinkPatience) {
+      kill(process, "link lost: " + process.link_lost->second);
     }
   }
 }

@@ -78,7 +78,8 @@ class Supervisor {
   /// An actor threw or failed; its process is about to end.
   void actor_failed(std::string_view process, std::uint64_t incarnation, const std::string& actor,
                     const std::string& reason);
-  void link_lost(std::string_view process, std::uint64_t incarnation, const std::string& reason);
+  /// Its death is usually what cut the link, and its agent will say so; if not, it is killed kLinkPatience later.
+  void link_lost(std::string_view process, std::uint64_t incarnation, const std::string& reason, Nanoseconds now);
   /// `silent_ms` 0: it gives signs of life again.
   void suspect(std::string_view process, std::uint64_t incarnation, double silent_ms);
   void exited(std::string_view process, std::uint64_t incarnation, const ProcessEnd& end, Nanoseconds now);
@@ -107,7 +108,9 @@ class Supervisor {
     Nanoseconds due{0};       ///< waiting: to be started then
     bool is_started = false;  ///< an incarnation may exist
     bool is_killed = false;
+    std::optional<std::pair<Nanoseconds, std::string>> link_lost;  ///< when and why
   };
+  static constexpr std::chrono::milliseconds kLinkPatience{1000};
 
   [[nodiscard]] Process* find(std::string_view process, std::uint64_t incarnation);
   void start(Process& process, Nanoseconds now);

@@ -168,7 +168,7 @@ TEST_CASE("a killed agent takes its workers along, and all come back", "[cluster
   const auto later = ask_until_answered(*cluster, group[0], Add{1});
   REQUIRE(later);
   CHECK(later->incarnation == 2);
-  CHECK(kill(static_cast<pid_t>(place->pid), 0) == -1);
+  CHECK(wait_for([&] { return kill(static_cast<pid_t>(place->pid), 0) == -1; }));
 }
 
 TEST_CASE("after shutdown no process is left", "[cluster][processes][CL-4][pain:L13]") {
@@ -223,7 +223,7 @@ TEST_CASE("topology shows every actor with its process, and the edges between th
   CHECK(wait_for(has_edge));
   for (const ActorStatus& actor : cluster->topology().actors) {
     CHECK(actor.process == actor.name);
-    CHECK(actor.state == ActorState::running);
+    CHECK(wait_for([&] { return state_of(*cluster, actor.process) == ProcessState::running; }));
   }
 }
 
