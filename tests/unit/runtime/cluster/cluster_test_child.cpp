@@ -121,10 +121,13 @@ int describe_self(const Arguments&) {
   return 0;
 }
 
-/// table MODE..: a parent with one child of that mode; passes on its pid and what the child said first.
+/// table DEAD_AFTER_MS MODE..: a parent with one child of that mode; says its pid, what befalls it and what it says.
 int parent_of(const Arguments& arguments) {
-  auto table =
-      memopd::ProcessTable::start({.heartbeat_interval = milliseconds(40), .dead_after = milliseconds(30'000)}, {});
+  auto table = memopd::ProcessTable::start(
+      {.heartbeat_interval = milliseconds(40), .dead_after = milliseconds(std::stol(arguments[0]))},
+      {[](const std::string& name, std::int64_t) { say("suspect " + name); },
+       [](const std::string& name) { say("recovered " + name); },
+       [](const std::string& name, const memopd::ExitReport& report) { say("ended " + name + " " + report.text); }});
   if (!table) {
     return 2;
   }
