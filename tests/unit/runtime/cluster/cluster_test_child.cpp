@@ -90,12 +90,13 @@ int count_bytes(const Arguments&) {
   return size == 1 ? 0 : 2;
 }
 
-/// lines COUNT: says as many lines and one without an end, then is killed by SIGKILL.
+/// lines COUNT: says as many lines and one without an end, all at once, then is killed by SIGKILL.
 int lines(const Arguments& arguments) {
+  std::string text;
   for (long i = 0; i < std::stol(arguments[0]); ++i) {
-    std::printf("line %ld\n", i);
+    text += "line " + std::to_string(i) + "\n";
   }
-  std::printf("half a line");
+  std::fputs((text + "half a line").c_str(), stdout);
   std::fflush(stdout);
   ::raise(SIGKILL);
   return 2;
