@@ -90,8 +90,9 @@ int count_bytes(const Arguments&) {
   return size == 1 ? 0 : 2;
 }
 
-/// lines COUNT: says as many lines and one without an end, all at once, then is killed by SIGKILL.
+/// lines COUNT: stops, says as many lines and one without an end, all at once, then is killed by SIGKILL.
 int lines(const Arguments& arguments) {
+  ::raise(SIGSTOP);
   std::string text;
   for (long i = 0; i < std::stol(arguments[0]); ++i) {
     text += "line " + std::to_string(i) + "\n";
