@@ -15,8 +15,8 @@
 namespace memopd::detail {
 namespace {
 
-constexpr std::size_t kBlockBytes = 64 * 1024;
-constexpr int kMaxBlocksAtEnd = 64;  // a descendant that left the group may go on printing for ever
+constexpr std::size_t kBlockBytes = 16 * 1024;
+constexpr int kMaxBlocksAtEnd = 256;  // a descendant that left the group may go on printing for ever
 
 /// Bytes read, 0 when there is none now; closes the descriptor at the end of the file.
 std::size_t read_some(FileDescriptor& from, std::array<char, kBlockBytes>& block) {

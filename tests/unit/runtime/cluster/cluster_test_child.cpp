@@ -90,12 +90,14 @@ int count_bytes(const Arguments&) {
   return size == 1 ? 0 : 2;
 }
 
-/// lines COUNT: says as many lines and one without an end, then is killed by SIGKILL.
+/// lines COUNT: stops, says as many lines and one without an end, all at once, then is killed by SIGKILL.
 int lines(const Arguments& arguments) {
+  ::raise(SIGSTOP);
+  std::string text;
   for (long i = 0; i < std::stol(arguments[0]); ++i) {
-    std::printf("line %ld\n", i);
+    text += "line " + std::to_string(i) + "\n";
   }
-  std::printf("half a line");
+  std::fputs((text + "half a line").c_str(), stdout);
   std::fflush(stdout);
   ::raise(SIGKILL);
   return 2;
@@ -121,10 +123,13 @@ int describe_self(const Arguments&) {
   return 0;
 }
 
-/// table MODE..: a parent with one child of that mode; passes on its pid and what the child said first.
+/// table DEAD_AFTER_MS MODE..: a parent with one child of that mode; says its pid, what befalls it and what it says.
 int parent_of(const Arguments& arguments) {
-  auto table =
-      memopd::ProcessTable::start({.heartbeat_interval = milliseconds(40), .dead_after = milliseconds(30'000)}, {});
+  auto table = memopd::ProcessTable::start(
+      {.heartbeat_interval = milliseconds(40), .dead_after = milliseconds(std::stol(arguments[0]))},
+      {[](const std::string& name, std::int64_t) { say("suspect " + name); },
+       [](const std::string& name) { say("recovered " + name); },
+       [](const std::string& name, const memopd::ExitReport& report) { say("ended " + name + " " + report.text); }});
   if (!table) {
     return 2;
   }

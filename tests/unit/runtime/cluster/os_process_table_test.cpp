@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/cluster/detail/process_stat.hpp"
 #include "runtime/cluster/process_table.hpp"
 #include "tests/unit/runtime/cluster/test_children.hpp"
 
@@ -108,16 +110,33 @@ TEST_CASE("a child that has given no heartbeat yet is not judged", "[cluster][PT
 }
 
 TEST_CASE("what a killed child printed last is in its log and in the report", "[cluster][PT-5][pain:L09]") {
-  TestTable test;
-  test.launch("worker/0", {"lines", "5000"});
-
-  const auto report = test.next_exit().report;
+  // The table is held up while the child prints and dies, so that all of its output is read after its end.
+  testing::TestFolder folder;
+  std::promise<ExitReport> reported;
+  std::atomic<pid_t> worker = 0;
+  auto table = ProcessTable::start({.log_folder = folder.path()},
+                                   {nullptr, nullptr, [&](const std::string& name, const ExitReport& report) {
+                                      if (name == "worker/0") {
+                                        reported.set_value(report);
+                                        return;
+                                      }
+                                      while (detail::read_process_stat(worker)->state != 'Z') {
+                                        ::kill(worker, SIGCONT);
+                                        std::this_thread::yield();
+                                      }
+                                    }});
+  REQUIRE(table);
+  const auto mark = (*table)->launch({.name = "worker/0", .argv = testing::test_child({"lines", "5000"})});
+  REQUIRE(mark);
+  worker = mark->pid;
+  REQUIRE((*table)->launch({.name = "first", .argv = testing::test_child({"exit", "0"})}));
+  const auto report = reported.get_future().get();
 
   CHECK(report.text == "killed by SIGKILL");
   REQUIRE(report.last_lines.size() == 20);
   CHECK(report.last_lines.front() == "line 4981");
   CHECK(report.last_lines.back() == "half a line");
-  std::ifstream log(test.folder.path() / "worker-0.log");
+  std::ifstream log(folder.path() / "worker-0.log");
   std::vector<std::string> lines;
   for (std::string line; std::getline(log, line);) {
     lines.push_back(line);
