@@ -87,7 +87,8 @@ class Server final : public ObjectServer {
   void run();
   [[nodiscard]] int poll_timeout() const;
   void accept_some();
-  void admit(Descriptor socket);
+  void admit(Session session);
+  void turn_away(Session& session, const Error& reason);
   void read_some(Session& session);
   /// @error parse_error, bad_schema  not a request of the protocol
   Expected<void> handle(Session& session, Packet packet);
@@ -95,7 +96,7 @@ class Server final : public ObjectServer {
   Expected<void> put(const StoreRequest& request, Packet& packet);
   void answer_waits();
   void reply(Session& session, const StoreReply& reply, int descriptor = -1);
-  void reply(Session& session, const Expected<void>& result);
+  void reply(Session& session, const Expected<void>& result, bool is_last = false);
   void cut(Session& session, const Error& reason);
 
   const ObjectServerOptions options_;
@@ -152,38 +153,50 @@ int Server::poll_timeout() const {
 }
 
 void Server::accept_some() {
+  const auto accept_one = [this] {
+    return Descriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  };
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.is_open()) {
-      admit(std::move(socket));
+    Session session{accept_one(), std::nullopt};
+    if (session.socket.is_open()) {
+      admit(std::move(session));
       continue;
     }
     if (errno != EMFILE && errno != ENFILE) {
       return;
     }
+    const Error full = detail::system_error("the object server accepts a connection", errno);
     spare_.reset();
-    admit(Descriptor());
-    Descriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)).reset();
+    session.socket = accept_one();
+    const bool is_there = session.socket.is_open();  // the limit is looked at first
+    if (is_there) {
+      turn_away(session, full);
+    }
+    session.socket.reset();
     spare_ = open_spare();
+    if (!is_there) {
+      return;
+    }
   }
 }
 
-void Server::admit(Descriptor socket) {
-  Expected<void> admitted;
-  if (!socket.is_open()) {
-    admitted = unexpected(detail::system_error("accept a connection", EMFILE));
-  } else if (sessions_.size() >= static_cast<std::size_t>(options_.max_connections)) {
-    admitted =
-        unexpected(ErrorCode::overloaded, std::to_string(sessions_.size()) + " connections, max_connections is " +
-                                              std::to_string(options_.max_connections));
+void Server::admit(Session session) {
+  if (sessions_.size() >= static_cast<std::size_t>(options_.max_connections)) {
+    turn_away(session, {ErrorCode::overloaded, "the object server has " + std::to_string(sessions_.size()) +
+                                                   " connections, max_connections is " +
+                                                   std::to_string(options_.max_connections)});
+  } else if (const auto checked = detail::check_peer_user(session.socket); !checked) {
+    turn_away(session, checked.error());
   } else {
-    admitted = detail::check_peer_user(socket);
+    sessions_.push_back(std::move(session));
   }
-  if (admitted) {
-    sessions_.push_back({std::move(socket), std::nullopt});
-  } else if (++num_refused_connections_ <= kMaxLogged) {
-    log_warning("objects", "connection_refused", {{"reason", admitted.error().message}});
+}
+
+void Server::turn_away(Session& session, const Error& reason) {
+  if (++num_refused_connections_ <= kMaxLogged) {
+    log_warning("objects", "connection_refused", {{"reason", reason.message}});
   }
+  reply(session, unexpected(reason), true);
 }
 
 void Server::read_some(Session& session) {
@@ -197,7 +210,7 @@ void Server::read_some(Session& session) {
     } else if (!packet->has_value()) {
       return;
     } else if (const auto handled = handle(session, **std::move(packet)); !handled) {
-      reply(session, handled);
+      reply(session, handled, true);
       cut(session, handled.error());
     }
   }
@@ -304,8 +317,9 @@ void Server::reply(Session& session, const StoreReply& reply, int descriptor) {
   }
 }
 
-void Server::reply(Session& session, const Expected<void>& result) {
+void Server::reply(Session& session, const Expected<void>& result, bool is_last) {
   StoreReply answer;
+  answer.is_last = is_last;
   if (!result) {
     answer.error = result.error();
     answer.error->message.resize(std::min(answer.error->message.size(), kMaxErrorBytes));  // may quote what a peer sent

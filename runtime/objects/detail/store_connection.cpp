@@ -22,10 +22,20 @@ Error gone(const Error& reason) {
   return {ErrorCode::target_down, "object server of this node is gone: " + reason.message};
 }
 
+/// Between requests nothing comes but the end.
+bool has_ended(const Descriptor& socket) {
+  pollfd item{socket.get(), POLLIN, 0};
+  return ::poll(&item, 1, 0) == 1;
+}
+
 }  // namespace
 
 Expected<void> StoreConnection::connect() {
   const std::lock_guard lock(mutex_);
+  return open(true);
+}
+
+Expected<void> StoreConnection::open(bool is_expected) {
   const auto deadline = Clock::now() + patience_;
   while (true) {
     auto socket = connect_to(path_);
@@ -34,7 +44,9 @@ Expected<void> StoreConnection::connect() {
       socket_ = *std::move(socket);
       return {};
     }
-    if (socket.error().code != ErrorCode::target_down || Clock::now() >= deadline) {
+    const ErrorCode code = socket.error().code;
+    const bool may_change = code == ErrorCode::overloaded || (is_expected && code == ErrorCode::target_down);
+    if (!may_change || Clock::now() >= deadline) {
       return unexpected(socket.error());
     }
     std::this_thread::sleep_for(kRetry);  // nothing announces a socket that is not there yet
@@ -43,18 +55,21 @@ Expected<void> StoreConnection::connect() {
 
 Expected<StoreAnswer> StoreConnection::request(const StoreRequest& request, int descriptor, milliseconds longer) {
   const std::lock_guard lock(mutex_);
+  if (socket_.is_open() && has_ended(socket_)) {
+    socket_.reset();
+  }
   if (!socket_.is_open()) {
-    auto socket = connect_to(path_);
-    if (!socket) {
-      return unexpected(socket.error().code == ErrorCode::target_down ? gone(socket.error()) : socket.error());
+    if (const auto opened = open(false); !opened) {
+      return unexpected(opened.error().code == ErrorCode::target_down ? gone(opened.error()) : opened.error());
     }
-    MEMOPD_RETURN_IF_ERROR(check_peer_user(*socket));
-    socket_ = *std::move(socket);
   }
   auto answer = exchange(request, descriptor, patience_ + longer);
   if (!answer) {
     socket_.reset();
     return unexpected(answer.error().code == ErrorCode::target_down ? gone(answer.error()) : answer.error());
+  }
+  if (answer->reply.is_last) {
+    socket_.reset();
   }
   if (answer->reply.error) {
     return unexpected(*answer->reply.error);
@@ -70,8 +85,11 @@ Expected<StoreAnswer> StoreConnection::exchange(const StoreRequest& request, int
                                                        std::to_string(request.type.size()) + " bytes, at most " +
                                                        std::to_string(kMaxTypeNameBytes));
   }
-  MEMOPD_RETURN_IF_ERROR(send_packet(socket_.get(), *frame, descriptor));
-  auto packet = receive(timeout);
+  const auto sent = send_packet(socket_.get(), *frame, descriptor);
+  if (!sent && sent.error().code != ErrorCode::target_down) {
+    return unexpected(sent.error());
+  }
+  auto packet = receive(sent ? timeout : milliseconds(0));  // a server that turns us away says why
   MEMOPD_RETURN_IF_ERROR(packet);
   auto reply = decode_frame<StoreReply>(packet->bytes);
   MEMOPD_RETURN_IF_ERROR(reply);

@@ -69,10 +69,11 @@ Expected<std::optional<Packet>> receive_packet(int socket) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  ssize_t size = -1;
-  do {
+  ssize_t size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  for (int num_resets = 0; size < 0 && (errno == EINTR || errno == ECONNRESET) && num_resets < 2;) {
+    num_resets += errno == ECONNRESET ? 1 : 0;  // told once, before what the other side said at last
     size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (size < 0 && errno == EINTR);
+  }
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     return std::optional<Packet>();
   }

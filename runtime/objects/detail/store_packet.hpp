@@ -28,13 +28,14 @@ MEMOPD_MESSAGE(StoreRequest, 1, verb, ref, scope, size_bytes, type, timeout_ms)
 
 struct StoreReply {
   std::optional<Error> error;
+  bool is_last = false;          ///< the server ends the connection
   Scope scope;                   ///< of get
   std::uint64_t size_bytes = 0;  ///< of get, whose descriptor comes along
   std::string type;              ///< of get
   std::uint64_t count = 0;       ///< of release_scope
   ObjectStoreCounters counters;
 };
-MEMOPD_MESSAGE(StoreReply, 1, error, scope, size_bytes, type, count, counters)
+MEMOPD_MESSAGE(StoreReply, 1, error, is_last, scope, size_bytes, type, count, counters)
 
 namespace detail {
 

@@ -62,9 +62,11 @@ Expected<Descriptor> connect_to(const std::filesystem::path& path) {
   auto socket = make_socket();
   MEMOPD_RETURN_IF_ERROR(socket);
   if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
-    const Error error = system_error(path.string() + ": connect", errno);
-    const bool is_absent = errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN;
-    return unexpected(is_absent ? ErrorCode::target_down : error.code, error.message);
+    const int number = errno;
+    const Error error = system_error(path.string() + ": connect", number);
+    const bool is_absent = number == ENOENT || number == ECONNREFUSED;
+    const bool is_busy = number == EAGAIN;  // its queue of connections is full
+    return unexpected(is_absent ? ErrorCode::target_down : is_busy ? ErrorCode::overloaded : error.code, error.message);
   }
   return socket;
 }

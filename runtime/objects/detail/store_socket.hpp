@@ -14,7 +14,8 @@ namespace memopd::detail {
 /// @error io_error, overloaded
 [[nodiscard]] Expected<Descriptor> listen_at(const std::filesystem::path& path);
 /// @error target_down  nobody there
-/// @error invalid_argument, io_error, overloaded  as above
+/// @error overloaded   too many wait to be let in, or no descriptor left
+/// @error invalid_argument, io_error  as above
 [[nodiscard]] Expected<Descriptor> connect_to(const std::filesystem::path& path);
 /// @error refused  the other side belongs to another user; both are named
 [[nodiscard]] Expected<void> check_peer_user(const Descriptor& socket);

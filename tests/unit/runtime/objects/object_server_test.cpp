@@ -244,6 +244,9 @@ TEST_CASE("connections beyond the limit are turned away and counted", "[objects]
 
   CHECK(third.is_cut());
   CHECK(node.server().counters().num_refused_connections == 1);
+  const auto store = node.connect(1);
+  CHECK(store->get_blob({1, 1}).error().code == ErrorCode::overloaded);
+  CHECK_THAT(store->get_blob({1, 1}).error().message, Catch::Contains("max_connections is 2"));
   CHECK(first.ask(get_request({1, 1})).error);
 }
 
@@ -274,6 +277,18 @@ TEST_CASE("a folder that lets others in, a long path and a second server are ref
   CHECK(ObjectServer::start({node.folder() / std::string(120, 'x')}).error().code == ErrorCode::invalid_argument);
   CHECK(ObjectServer::start({node.socket()}).error().code == ErrorCode::already_exists);
   CHECK(ObjectServer::start({node.folder() / "a", 0, 0}).error().code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("a store finds the server that took the place of its own", "[objects]") {
+  ObjectNode node;
+  const auto store = node.connect(1);
+  const ObjectRef before = store->put_blob({}, {});
+  node.end_server();
+  const auto next = ObjectServer::start({node.socket()});
+  REQUIRE(next);
+
+  CHECK(store->get_blob(before).error().message == "object " + to_string(before) + " was never put on this node");
+  CHECK(store->get_blob(store->put_blob({}, {})));
 }
 
 TEST_CASE("a server takes the socket that a killed one left", "[objects]") {
@@ -330,8 +345,12 @@ TEST_CASE("without a descriptor left a put is refused by name and the server goe
   } while (fillers.back().is_open());
 
   const auto reply = client.ask(put_request(1, 10), memory->get());
+  fillers.resize(fillers.size() - 2);  // the failed one, and one that makes room for a client and none for the server
+  RawClient late(node);
 
+  CHECK(late.is_cut());
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(node.server().counters().num_refused_connections == 1);
   REQUIRE(reply.error);
   CHECK(reply.error->code == ErrorCode::overloaded);
   CHECK_THAT(reply.error->message, Catch::Contains("RLIMIT_NOFILE"));
