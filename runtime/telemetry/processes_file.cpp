@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/telemetry/metrics.hpp"
+
 namespace memopd {
 namespace {
 
@@ -206,6 +208,10 @@ std::string own_host_name() {
 }
 
 HostProcess own_identity() { return {own_host_name(), ::getpid(), process_start_ticks(::getpid())}; }
+
+ProcessesFile launcher_alone(std::string run) {
+  return {std::move(run), static_cast<std::int64_t>(1000 * unix_time_s()), own_identity(), {}};
+}
 
 bool is_alive_here(const HostProcess& identity) {
   return identity.pid > 0 && identity.start_ticks > 0 && identity.host == own_host_name() &&

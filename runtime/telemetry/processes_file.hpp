@@ -77,6 +77,8 @@ Expected<void> save_processes(const std::filesystem::path& run_folder, const Pro
 
 [[nodiscard]] std::string own_host_name();
 [[nodiscard]] HostProcess own_identity();
+/// Of a run that is this process alone, now.
+[[nodiscard]] ProcessesFile launcher_alone(std::string run);
 
 /// Whether exactly this process runs now on this host. One of another host is never alive here.
 [[nodiscard]] bool is_alive_here(const HostProcess& identity);

@@ -15,7 +15,9 @@
 #include "runtime/actor/topology.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/validate.hpp"
+#include "runtime/telemetry/processes_file.hpp"
 #include "runtime/telemetry/run_directory.hpp"
+#include "tools/memopd_cluster/run_monitor.hpp"
 #include "tools/session/console.hpp"
 #include "tools/session/local_session.hpp"
 
@@ -46,11 +48,15 @@ sigset_t block_signals() {
   return signals;
 }
 
-Expected<RunEnded> wait_for_end(LocalSession& session, const RunDirectory& directory) {
+Expected<RunEnded> wait_for_end(LocalSession& session, const RunDirectory& directory, RunMonitor& monitor) {
+  const auto show = [&](const nlohmann::json& topology) {
+    (void)directory.write_topology(topology.dump(1) + "\n");
+    monitor.update(topology);
+  };
   auto ended = session.cluster().ask<RunEnded>(session.coordinator(), StartRun{}, std::chrono::hours(24 * 365));
   bool is_stop_sent = false;
   while (!ended.wait_for(std::chrono::milliseconds(500))) {
-    (void)directory.write_topology(nlohmann::json(session.cluster().topology()).dump(1) + "\n");
+    show(session.cluster().topology());
     if (const std::string failure = session.first_failure(); !failure.empty()) {
       return unexpected(ErrorCode::target_down, failure);
     }
@@ -59,7 +65,7 @@ Expected<RunEnded> wait_for_end(LocalSession& session, const RunDirectory& direc
       (void)session.cluster().tell(session.coordinator(), StopRun{});
     }
   }
-  (void)directory.write_topology(nlohmann::json(session.cluster().topology()).dump(1) + "\n");
+  show(session.cluster().topology());
   return ended.get();
 }
 
@@ -156,19 +162,27 @@ int run(const Config& config, const LaunchArguments& arguments) {
   const RunDirectory& directory = place->directory;
   watch_signals(signals);
   Console console(config.run.num_steps);
-  auto sink = directory.open_log_sink(console.sink());
+  auto monitor = RunMonitor::start(config, directory.path());
+  if (!monitor) {
+    return report_error(monitor.error().message, kExitUsage);
+  }
+  auto sink = directory.open_log_sink((*monitor)->sink(console.sink()));
   if (!sink) {
     return report_error(sink.error().message, kExitRunFailed);
   }
   set_log_sink(*std::move(sink));
   console.note("run " + directory.path().string());
+  if (!(*monitor)->url().empty()) {
+    console.note("monitor: " + (*monitor)->url());
+  }
+  (void)save_processes(directory.path(), launcher_alone(config.run.name));
 
   int code = kExitRunFailed;
   std::string failure;
   if (auto session = LocalSession::start(config, place->selection); !session) {
     failure = session.error().message;
   } else {
-    auto ended = wait_for_end(**session, directory);
+    auto ended = wait_for_end(**session, directory, **monitor);
     failure = ended ? ended->first_failure : ended.error().message;
     code = ended && ended->verdict != "failed" ? kExitOk : kExitRunFailed;
     const ShutdownReport report = (*session)->cluster().shutdown();
