@@ -7,6 +7,7 @@
 // CL-3  with a checkpoint the run goes on with the tasks, seeds, versions and schedules it would have had: when it is
 //       resumed, and when a learner is lost in its course. Everybody else may be lost and restarted at any time.
 // Evaluations and checkpoints happen between two trainings; meanwhile no step is dispatched and no weights change.
+// Length: one class over four source files.
 // Also runs tasks for whoever asks (RunTasks): evaluation and demonstrations outside a run.
 #pragma once
 
@@ -151,6 +152,7 @@ class CoordinatorActor : public Actor {
   std::int64_t recovery_ = 0;  ///< how often the run has gone back; what was asked before is of no use
   WeightsShared published_;    ///< what students sample with, or are about to
   std::string went_back_to_;   ///< checkpoint; "" = the beginning
+  std::int32_t num_recoveries_in_a_row_ = 0;
   std::chrono::nanoseconds run_began_{};
   std::chrono::nanoseconds last_step_done_{};
   std::chrono::nanoseconds last_progress_{};

@@ -63,6 +63,12 @@ void CoordinatorActor::learner_failed(const std::string& what, const Error& erro
 }
 
 void CoordinatorActor::learner_lost(const std::string& reason) {
+  constexpr std::int32_t kMaxInARow = 20;  // one death may be noticed twice, by its notice and by what was asked
+  if (++num_recoveries_in_a_row_ > kMaxInARow) {
+    fail_run("learner", {ErrorCode::target_down,
+                         "lost " + std::to_string(kMaxInARow) + " times without a step between: " + reason});
+    return;
+  }
   ++recovery_;
   is_between_steps_ = true;
   if (checkpoints_) {

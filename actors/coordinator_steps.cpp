@@ -231,6 +231,7 @@ void CoordinatorActor::step_done() {
   current_.metrics["run/policy_version"] = static_cast<double>(policy_version_);
   add_load_metrics(current_.metrics, step_s);
   schedule_->trained();
+  num_recoveries_in_a_row_ = 0;
   summary_.steps = schedule_->num_trained();
   write_metrics(current_.metrics);
   write_summary();

@@ -47,7 +47,7 @@ Expected<std::unique_ptr<RunRecords>> RunRecords::open(const std::filesystem::pa
   }
   records->ledger_ = *std::move(ledger);
   MEMOPD_RETURN_IF_ERROR(records->begin_text(run_folder));
-  // Record and text are written in one go, so at most the newest record lacks its text.
+  // The record that makes an attempt whole and its text are written in one go: at most the last text is missing.
   if (const auto last = std::exchange(records->last_told_, std::nullopt)) {
     MEMOPD_RETURN_IF_ERROR(records->text_->append_if_missing(*last, records->texts_of(*last)));
   }
@@ -57,12 +57,21 @@ Expected<std::unique_ptr<RunRecords>> RunRecords::open(const std::filesystem::pa
 Expected<void> RunRecords::take_up(LedgerRecord record) {
   if (auto* const called = std::get_if<InvocationRecord>(&record)) {
     const TrajectoryId& id = called->invocation.trajectory_id;
-    untold_[{id, called->invocation.attempt}].push_back(called->invocation);
+    const Attempt attempt{id, called->invocation.attempt};
+    untold_[attempt].invocations.push_back(called->invocation);
+    if (auto whole = take_whole(attempt)) {
+      last_told_ = std::move(whole);
+    }
     if (id.split == kTrainSplit) {
       open_steps_.records.emplace_back(EmitInvocation{std::move(called->invocation), true, called->lineage});
     }
   } else if (auto* const ended = std::get_if<TrajectoryRecord>(&record)) {
-    last_told_ = whole(ended->trajectory);
+    const Attempt attempt{ended->trajectory.id, ended->trajectory.attempt};
+    untold_[attempt].record = ended->trajectory;
+    untold_[attempt].num_invocations = ended->num_invocations;
+    if (auto whole = take_whole(attempt)) {
+      last_told_ = std::move(whole);
+    }
     if (ended->trajectory.id.split == kTrainSplit) {
       open_steps_.records.emplace_back(
           EmitTrajectory{std::move(ended->trajectory), ended->num_invocations, true, ended->lineage});
@@ -81,7 +90,9 @@ Expected<void> RunRecords::take_up(LedgerRecord record) {
 Expected<AppendResult> RunRecords::add(const Invocation& invocation) {
   auto written = ledger_->append(invocation);
   if (written && *written == AppendResult::written) {
-    untold_[{invocation.trajectory_id, invocation.attempt}].push_back(invocation);
+    const Attempt attempt{invocation.trajectory_id, invocation.attempt};
+    untold_[attempt].invocations.push_back(invocation);
+    MEMOPD_RETURN_IF_ERROR(tell_if_whole(attempt));
   }
   return written;
 }
@@ -89,20 +100,31 @@ Expected<AppendResult> RunRecords::add(const Invocation& invocation) {
 Expected<AppendResult> RunRecords::add(const Trajectory& record, std::int32_t num_invocations) {
   auto written = ledger_->append(record, num_invocations);
   if (written && *written == AppendResult::written) {
-    const Trajectory told = whole(record);
-    MEMOPD_RETURN_IF_ERROR(text_->append(told, texts_of(told)));
+    const Attempt attempt{record.id, record.attempt};
+    untold_[attempt].record = record;
+    untold_[attempt].num_invocations = num_invocations;
+    MEMOPD_RETURN_IF_ERROR(tell_if_whole(attempt));
   }
   return written;
 }
 
-/// The record with its invocations; forgets those of this and earlier attempts.
-Trajectory RunRecords::whole(const Trajectory& record) {
-  Trajectory trajectory = record;
-  if (auto recorded = untold_.extract({record.id, record.attempt})) {
-    trajectory.invocations = std::move(recorded.mapped());
+Expected<void> RunRecords::tell_if_whole(const Attempt& attempt) {
+  const auto whole = take_whole(attempt);
+  return whole ? text_->append(*whole, texts_of(*whole)) : Expected<void>();
+}
+
+/// The attempt, once all its records are there; forgets it and earlier ones.
+std::optional<Trajectory> RunRecords::take_whole(const Attempt& attempt) {
+  Untold& untold = untold_.at(attempt);
+  if (!untold.record || static_cast<std::int32_t>(untold.invocations.size()) < untold.num_invocations) {
+    return std::nullopt;
   }
+  Trajectory trajectory = *std::move(untold.record);
+  trajectory.invocations = std::move(untold.invocations);
+  std::sort(trajectory.invocations.begin(), trajectory.invocations.end(),
+            [](const Invocation& a, const Invocation& b) { return a.invocation_index < b.invocation_index; });
   std::erase_if(untold_, [&](const auto& entry) {
-    return entry.first.first == record.id && entry.first.second < record.attempt;
+    return entry.first.first == attempt.first && entry.first.second <= attempt.second;
   });
   return trajectory;
 }

@@ -53,19 +53,26 @@ class RunRecords {
 
  private:
   using Attempt = std::pair<TrajectoryId, std::int32_t>;
+  /// What is recorded of an attempt whose text is not written: re-asks may bring its records in any order.
+  struct Untold {
+    std::vector<Invocation> invocations;
+    std::optional<Trajectory> record;
+    std::int32_t num_invocations = 0;  ///< as the record says
+  };
 
   explicit RunRecords(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
   Expected<void> begin_text(const std::filesystem::path& run_folder);
   Expected<void> take_up(LedgerRecord record);
-  [[nodiscard]] Trajectory whole(const Trajectory& record);
+  [[nodiscard]] std::optional<Trajectory> take_whole(const Attempt& attempt);
+  Expected<void> tell_if_whole(const Attempt& attempt);
   [[nodiscard]] std::vector<CallText> texts_of(const Trajectory& trajectory) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<LedgerWriter> ledger_;
   std::unique_ptr<TrajectoryTextWriter> text_;
-  std::map<Attempt, std::vector<Invocation>> untold_;  ///< recorded, trajectory record not yet there
+  std::map<Attempt, Untold> untold_;
   OpenStepRecords open_steps_;
-  std::optional<Trajectory> last_told_;  ///< while opening: the newest trajectory record
+  std::optional<Trajectory> last_told_;  ///< while opening: the attempt that became whole last
 };
 
 }  // namespace memopd

@@ -36,7 +36,7 @@ struct SimulationResult {
   RunEnded ended;
   std::string final_weights;         ///< of the last checkpoint; "" = there is none
   std::vector<std::string> metrics;  ///< "step name value" of all that must not depend on time or load, in order
-  std::vector<std::string> texts;    ///< trajectories named by the text view, in order; twice when written twice
+  std::vector<std::string> texts;    ///< "id attempt a calls n" of each line of the text view, in order
   LedgerAudit audit;
   Summary summary;
   std::int32_t num_restarts = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 #include "runtime/base/log.hpp"
@@ -52,6 +53,16 @@ std::string first_difference(const std::vector<std::string>& a, const std::vecto
   return {};
 }
 
+/// "train.0.0.0 calls 2" of every trajectory and attempt, each once.
+std::vector<std::string> calls_of(const std::vector<std::string>& texts) {
+  std::set<std::string> calls;
+  for (const std::string& text : texts) {
+    const auto attempt = text.find(" attempt ");
+    calls.insert(text.substr(0, attempt) + text.substr(text.find(" calls ", attempt)));
+  }
+  return {calls.begin(), calls.end()};
+}
+
 bool has_repeats(std::vector<std::string> lines) {
   std::sort(lines.begin(), lines.end());
   return std::adjacent_find(lines.begin(), lines.end()) != lines.end();
@@ -78,6 +89,7 @@ SimulationResult check_same(SimulationOptions options) {
   check_accounts(result);
   REQUIRE(result.final_weights == undisturbed().final_weights);
   REQUIRE(first_difference(result.metrics, undisturbed().metrics) == "");
+  REQUIRE(first_difference(calls_of(result.texts), calls_of(undisturbed().texts)) == "");
   return result;
 }
 

@@ -141,6 +141,27 @@ TEST_CASE("the text of an attempt has the calls of that attempt", "[run_records]
   CHECK(text.find("\"prompt\"") == text.rfind("\"prompt\""));
 }
 
+TEST_CASE("a text has every call, in order, in whatever order the records came", "[run_records]") {
+  const Folder folder;
+  auto records = create(folder);
+  Invocation second = invocation(0, 0);
+  second.invocation_index = 1;
+  second.response_token_ids = {68};
+  REQUIRE(records->add(record(0, 0), 2));
+  REQUIRE(records->add(second));
+  CHECK(text_of(folder, 0).empty());
+
+  REQUIRE(records->add(invocation(0, 0)));
+
+  const std::string text = text_of(folder, 0);
+  const std::string first_response = tokenizer()->decode(std::vector<std::int32_t>{67});
+  const std::string second_response = tokenizer()->decode(std::vector<std::int32_t>{68});
+  CHECK(text.find("\"response\":\"" + first_response) < text.find("\"response\":\"" + second_response));
+  CHECK(text.find("\"response\":\"" + second_response) != std::string::npos);
+  open(folder);
+  CHECK(text_of(folder, 0) == text);
+}
+
 TEST_CASE("a step that was recorded in part is recorded once", "[run_records][RL-2]") {
   const Folder folder;
   const RecordStep request = record_of(0, {{"train", 0, 0, 0}}, {{{"train", 0, 1, 0}, 0, "timeout"}});
