@@ -3,31 +3,41 @@
 #include <cstring>
 #include <future>
 
+#include "runtime/transport/transport.hpp"
 #include "tests/unit/runtime/objects/test_objects.hpp"
 #include "tests/unit/runtime/objects/test_values.hpp"
-#include "tests/unit/runtime/transport/test_network.hpp"
-#include "tests/unit/runtime/transport/test_transport.hpp"
 
 namespace memopd {
 namespace {
 
 using std::chrono::milliseconds;
 using testing::ObjectNode;
-using testing::TestRun;
 
-TransportOptions bulk_options(const TestRun& run, const std::string& role) {
-  auto options = run.options(role);
-  options.bulk.stall_timeout = milliseconds(2000);
-  return options;
+/// A run on loopback.
+struct TestRun {
+  RunKey key = *RunKey::generate();
+  RunId run = make_random_id<RunId>();
+};
+
+std::unique_ptr<Transport> start_transport(const TestRun& run, const std::string& role) {
+  ProcessIdentity self;
+  self.run = run.run;
+  self.instance = make_random_id<InstanceId>();
+  self.incarnation = 1;
+  self.role = role;
+  TransportOptions options{run.key, self, {"", "127.0.0.1", {}}};
+  options.bulk.stall_timeout = milliseconds(1000);
+  auto transport = Transport::start(options, {});
+  REQUIRE(transport);
+  return *std::move(transport);
 }
 
 /// A node of the run.
 struct Host {
-  explicit Host(const TestRun& run, const std::string& role, std::uint64_t max_bytes = 0)
-      : transport(std::make_unique<testing::Node>(bulk_options(run, role))),
-        node(max_bytes, &transport->transport->bulk()) {}
+  Host(const TestRun& run, const std::string& role, std::uint64_t max_bytes = 0)
+      : transport(start_transport(run, role)), node(max_bytes, &transport->bulk()) {}
 
-  std::unique_ptr<testing::Node> transport;
+  std::unique_ptr<Transport> transport;
   ObjectNode node;
 };
 
@@ -94,23 +104,18 @@ TEST_CASE("an object is offered under one ticket until it is released", "[object
   CHECK(owner.node.server().describe(ref).error().code == ErrorCode::not_found);
 }
 
-TEST_CASE("a pull from an owner that goes away ends with its error and leaves nothing behind", "[objects][error]") {
+TEST_CASE("a pull from an owner that is gone ends with its error and leaves nothing behind", "[objects][error]") {
   const TestRun run;
   auto owner = std::make_unique<Host>(run, "agent/0");
   Host reader(run, "agent/1");
   const auto store = owner->node.connect(1);
   const ObjectRef ref = store->put_blob(testing::pattern(8 << 20, 1), {});
-  auto ticket = owner->node.server().offer(ref);
+  const auto ticket = owner->node.server().offer(ref);
   REQUIRE(ticket);
-  testing::TcpRelay relay(ticket->endpoint);
-  ticket->endpoint = relay.endpoint();
-  relay.hold();
-  Pull pull(reader, ref, *ticket);
 
   owner.reset();
-  relay.cut();
+  const auto pulled = Pull(reader, ref, *ticket).wait();
 
-  const auto pulled = pull.wait();
   REQUIRE_FALSE(pulled);
   CHECK(pulled.error().code == ErrorCode::target_down);
   CHECK(reader.node.server().counters().objects.num_objects == 0);

@@ -18,7 +18,6 @@
 #include "runtime/wire/frame.hpp"
 #include "tests/unit/runtime/objects/test_objects.hpp"
 #include "tests/unit/runtime/objects/test_values.hpp"
-#include "tests/unit/runtime/transport/test_transport.hpp"
 
 namespace memopd {
 namespace {

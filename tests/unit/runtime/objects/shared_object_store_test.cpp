@@ -10,7 +10,6 @@
 #include "runtime/wire/codec.hpp"
 #include "tests/unit/runtime/objects/test_objects.hpp"
 #include "tests/unit/runtime/objects/test_values.hpp"
-#include "tests/unit/runtime/transport/test_transport.hpp"
 
 namespace memopd {
 namespace {

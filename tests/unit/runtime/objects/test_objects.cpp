@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <sstream>
+#include <thread>
 
 namespace memopd::testing {
 namespace {
@@ -112,6 +113,15 @@ std::string ChildProcess::read_line() {
 std::size_t num_descriptors() {
   const std::filesystem::directory_iterator open("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(open), end(open)));
+}
+
+void wait_until(const std::function<bool()>& done, const std::string& what) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kHangMs);
+  while (!done()) {
+    INFO("waiting for " << what);
+    REQUIRE(std::chrono::steady_clock::now() < end);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::size_t num_memory_files() {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ class ChildProcess {
 
 /// Descriptors that this process has open now.
 [[nodiscard]] std::size_t num_descriptors();
+/// Calls `done` until it is true; fails the test after 30 s.
+void wait_until(const std::function<bool()>& done, const std::string& what);
 /// Those of objects, of all servers in this process.
 [[nodiscard]] std::size_t num_memory_files();
 
