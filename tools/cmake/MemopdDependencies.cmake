@@ -20,6 +20,8 @@ target_include_directories(memopd_httplib SYSTEM INTERFACE "${HTTPLIB_INCLUDE_DI
 target_link_libraries(memopd_httplib INTERFACE Threads::Threads)
 if(HTTPLIB_LIBRARY)
   target_link_libraries(memopd_httplib INTERFACE "${HTTPLIB_LIBRARY}")
+  # The layout of its classes depends on this: ours must be the one that Debian's library was built with.
+  target_compile_definitions(memopd_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT)
 endif()
 
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

@@ -12,12 +12,15 @@
 #include <thread>
 
 #include "actors/roles.hpp"
+#include "policies/model/thread_settings.hpp"
 #include "runtime/actor/topology.hpp"
+#include "runtime/cluster/head.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/validate.hpp"
 #include "runtime/telemetry/processes_file.hpp"
 #include "runtime/telemetry/run_directory.hpp"
 #include "tools/memopd_cluster/run_monitor.hpp"
+#include "tools/memopd_cluster/run_processes.hpp"
 #include "tools/session/console.hpp"
 #include "tools/session/local_session.hpp"
 
@@ -48,9 +51,11 @@ sigset_t block_signals() {
   return signals;
 }
 
-Expected<RunEnded> wait_for_end(LocalSession& session, const RunDirectory& directory, RunMonitor& monitor) {
+Expected<RunEnded> wait_for_end(LocalSession& session, const std::string& run, const RunDirectory& directory,
+                                RunMonitor& monitor) {
   const auto show = [&](const nlohmann::json& topology) {
     (void)directory.write_topology(topology.dump(1) + "\n");
+    (void)save_processes(directory.path(), recorded_processes(run, session.processes()));
     monitor.update(topology);
   };
   auto ended = session.cluster().ask<RunEnded>(session.coordinator(), StartRun{}, std::chrono::hours(24 * 365));
@@ -175,16 +180,19 @@ int run(const Config& config, const LaunchArguments& arguments) {
   if (!(*monitor)->url().empty()) {
     console.note("monitor: " + (*monitor)->url());
   }
-  (void)save_processes(directory.path(), launcher_alone(config.run.name));
+  (void)save_processes(directory.path(), recorded_processes(config.run.name, nullptr));
 
   int code = kExitRunFailed;
   std::string failure;
   if (auto session = LocalSession::start(config, place->selection); !session) {
     failure = session.error().message;
   } else {
-    auto ended = wait_for_end(**session, directory, **monitor);
+    auto ended = wait_for_end(**session, config.run.name, directory, **monitor);
     failure = ended ? ended->first_failure : ended.error().message;
     code = ended && ended->verdict != "failed" ? kExitOk : kExitRunFailed;
+    if (code != kExitOk && (*session)->processes() != nullptr && (*session)->processes()->failure_exit_code() != 0) {
+      code = (*session)->processes()->failure_exit_code();
+    }
     const ShutdownReport report = (*session)->cluster().shutdown();
     for (const std::string& survivor : report.survivors) {
       console.note("still running: " + survivor);
@@ -195,7 +203,7 @@ int run(const Config& config, const LaunchArguments& arguments) {
     }
   }
   set_log_sink({});
-  if (code == kExitRunFailed) {
+  if (code != kExitOk) {
     write_failed_summary(directory, failure);
     return report_error("run failed: " + failure, code);
   }
@@ -237,6 +245,11 @@ int launch(const LaunchArguments& arguments) {
     return report_error(checked.error().message, kExitUsage);
   }
   return run(*config, arguments);
+}
+
+void serve_if_child(int argc, char** argv) {
+  set_operation_threads(1);
+  run_as_child(argc, argv);
 }
 
 }  // namespace memopd

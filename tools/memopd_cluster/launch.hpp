@@ -17,4 +17,7 @@ struct LaunchArguments {
 /// @return exit code: 0 as planned, 1 run failed, 2 usage or config, 128+n ended by signal n
 int launch(const LaunchArguments& arguments);
 
+/// In a process that a launch started: serves as agent or worker, and never returns. Else: returns at once.
+void serve_if_child(int argc, char** argv);
+
 }  // namespace memopd

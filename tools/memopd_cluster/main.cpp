@@ -76,8 +76,10 @@ CLI::App* add_logs(CLI::App& app, memopd::LogsArguments& arguments) {
   logs->add_option("run", arguments.run, "Its folder: runs/<name>")->required();
   logs->add_option("--role", arguments.role, "Only this role: env, or one of it: env/3");
   logs->add_flag("--follow", arguments.is_following, "Go on until the run ends");
-  logs->add_option("--level", arguments.level, "This level and above: debug, info, warning, error")
-      ->transform(CLI::CheckedTransformer(kLevels));
+  logs->add_option_function<std::string>(
+          "--level", [&arguments](const std::string& level) { arguments.level = kLevels.at(level); },
+          "This level and above: debug, info, warning, error")
+      ->check(CLI::IsMember(kLevels));
   return logs;
 }
 
@@ -110,6 +112,7 @@ int launch(LaunchOptions options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  memopd::serve_if_child(argc, argv);
   CLI::App app{"memopd-cluster: train memory agents by PPO and on-policy distillation on a cluster of actors"};
   app.require_subcommand(1);
   app.footer("Example: memopd-cluster launch configs/quickstart.toml --set run.seed=3");
