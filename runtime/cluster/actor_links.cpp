@@ -219,7 +219,7 @@ void ActorLinks::dial_failed(const DialRequest& request, const Error& error) {
   for (auto& [name, process] : processes_) {
     if (process->is_dialling && request.expected == process->entry.instance) {
       process->is_dialling = false;
-      log_warning("cluster", "dial_failed", {{"process", name}, {"error", error.message}});
+      log_debug("cluster", "dial_failed", {{"process", name}, {"error", error.message}});
     }
   }
 }

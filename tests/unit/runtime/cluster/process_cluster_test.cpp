@@ -164,11 +164,11 @@ TEST_CASE("a killed agent takes its workers along, and all come back", "[cluster
   REQUIRE(agent > 0);
 
   kill(static_cast<pid_t>(agent), SIGKILL);
+  REQUIRE(wait_for([&] { return kill(static_cast<pid_t>(place->pid), 0) == -1; }));
 
   const auto later = ask_until_answered(*cluster, group[0], Add{1});
   REQUIRE(later);
   CHECK(later->incarnation == 2);
-  CHECK(wait_for([&] { return kill(static_cast<pid_t>(place->pid), 0) == -1; }));
 }
 
 TEST_CASE("after shutdown no process is left", "[cluster][processes][CL-4][pain:L13]") {
