@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <string>
 
 #include "runtime/config/load.hpp"
@@ -68,16 +67,12 @@ CLI::App* add_top(CLI::App& app, memopd::TopArguments& arguments) {
 }
 
 CLI::App* add_logs(CLI::App& app, memopd::LogsArguments& arguments) {
-  static const std::map<std::string, memopd::LogLevel> kLevels{{"debug", memopd::LogLevel::debug},
-                                                               {"info", memopd::LogLevel::info},
-                                                               {"warning", memopd::LogLevel::warning},
-                                                               {"error", memopd::LogLevel::error}};
   CLI::App* logs = app.add_subcommand("logs", "Print the logs of all roles, merged by time");
   logs->add_option("run", arguments.run, "Its folder: runs/<name>")->required();
   logs->add_option("--role", arguments.role, "Only this role: env, or one of it: env/3");
   logs->add_flag("--follow", arguments.is_following, "Go on until the run ends");
   logs->add_option("--level", arguments.level, "This level and above: debug, info, warning, error")
-      ->transform(CLI::CheckedTransformer(kLevels));
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   return logs;
 }
 
