@@ -1,6 +1,9 @@
 #include "actors/align_pack_actor.hpp"
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "actors/role_setup.hpp"
 #include "actors/teacher_state.hpp"
@@ -37,36 +40,71 @@ Expected<void> AlignPackActor::load() {
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
-  tokenizer_ = *std::move(tokenizer);
-  assembler_ = std::make_unique<StepAssembler>(config->pack, teachers_.has_value(),
-                                               pack_history_for(config->opd.state, config->pack, tokenizer_));
-  return init_.run_directory.empty() || !config->ledger.enabled ? Expected<void>() : open_records(*config);
+  make_assembler_ = [pack = config->pack, needs_scores = teachers_.has_value(),
+                     history = pack_history_for(config->opd.state, config->pack, *tokenizer)] {
+    return std::make_unique<StepAssembler>(pack, needs_scores, history);
+  };
+  assembler_ = make_assembler_();
+  return init_.run_directory.empty() || !config->ledger.enabled ? Expected<void>() : open_records(*config, *tokenizer);
 }
 
-Expected<void> AlignPackActor::open_records(const Config& config) {
-  const std::filesystem::path folder = init_.run_directory;
+Expected<void> AlignPackActor::open_records(const Config& config, std::shared_ptr<const Tokenizer> tokenizer) {
   keep_steps_ = config.ledger.keep_steps;
-  auto ledger = init_.is_resumed ? LedgerWriter::open(folder / "ledger") : LedgerWriter::create(folder / "ledger");
-  if (!ledger) {
-    return unexpected(ledger.error());
+  const bool is_there = init_.is_resumed || incarnation() > 1;
+  auto records =
+      is_there ? RunRecords::open(init_.run_directory, tokenizer) : RunRecords::create(init_.run_directory, tokenizer);
+  if (!records && !init_.is_resumed && incarnation() > 1 && records.error().code == ErrorCode::not_found) {
+    records = RunRecords::create(init_.run_directory, tokenizer);  // the earlier one died before it began them
   }
-  ledger_ = *std::move(ledger);
-  auto text = TrajectoryTextWriter::create(folder / "trajectories");
-  if (!text) {
-    return unexpected(text.error());
+  if (!records) {
+    return unexpected(records.error());
   }
-  text_ = *std::move(text);
+  records_ = *std::move(records);
+  return take_up_open_steps(records_->take_open_steps());
+}
+
+Expected<void> AlignPackActor::take_up_open_steps(const OpenStepRecords& open) {
+  assembler_->skip_to(open.first_open_step);
+  for (const auto& record : open.records) {
+    auto added = std::visit(
+        [this](const auto& emitted) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(emitted)>, EmitInvocation>) {
+            return assembler_->add(emitted.invocation);
+          } else {
+            return assembler_->add(emitted);
+          }
+        },
+        record);
+    if (!added) {
+      return unexpected(added.error());
+    }
+  }
+  if (incarnation() > 1) {
+    log_info("align_pack", "open_steps_read",
+             {{"first_open_step", open.first_open_step}, {"num_records", open.records.size()}});
+  }
   return {};
 }
 
+void AlignPackActor::started() { send_packs(); }
+
+bool AlignPackActor::is_of_earlier_lineage(std::int64_t lineage) {
+  const bool is_earlier = lineage < (records_ ? records_->lineage() : lineage_);
+  num_of_earlier_lineages_ += is_earlier ? 1 : 0;
+  return is_earlier;
+}
+
 Expected<Acknowledged> AlignPackActor::emit_invocation(const EmitInvocation& record) {
-  if (ledger_) {
-    auto written = ledger_->append(record.invocation);
+  if (is_of_earlier_lineage(record.lineage)) {
+    return Acknowledged{};
+  }
+  if (records_) {
+    auto written = records_->add(record.invocation);
     if (!written) {
       return unexpected(written.error());
     }
-    if (*written == AppendResult::written) {
-      open_[record.invocation.trajectory_id].push_back(record.invocation);
+    if (*written == AppendResult::stale) {
+      return Acknowledged{};
     }
   }
   if (record.is_training) {
@@ -82,13 +120,16 @@ Expected<Acknowledged> AlignPackActor::emit_invocation(const EmitInvocation& rec
 }
 
 Expected<Acknowledged> AlignPackActor::emit_trajectory(const EmitTrajectory& record) {
-  if (ledger_) {
-    auto written = ledger_->append(record.trajectory, record.num_invocations);
+  if (is_of_earlier_lineage(record.lineage)) {
+    return Acknowledged{};
+  }
+  if (records_) {
+    auto written = records_->add(record.trajectory, record.num_invocations);
     if (!written) {
       return unexpected(written.error());
     }
-    if (*written == AppendResult::written) {
-      MEMOPD_RETURN_IF_ERROR(append_text(record.trajectory));
+    if (*written == AppendResult::stale) {
+      return Acknowledged{};
     }
   }
   if (record.is_training) {
@@ -96,22 +137,10 @@ Expected<Acknowledged> AlignPackActor::emit_trajectory(const EmitTrajectory& rec
     if (!added) {
       return unexpected(added.error());
     }
+    send_packs();
     answer_if_complete();
   }
   return Acknowledged{};
-}
-
-Expected<void> AlignPackActor::append_text(const Trajectory& record) {
-  Trajectory whole = record;
-  if (auto recorded = open_.extract(record.id)) {
-    whole.invocations = std::move(recorded.mapped());
-  }
-  std::vector<CallText> calls;
-  for (const Invocation& invocation : whole.invocations) {
-    calls.push_back(
-        {tokenizer_->decode(invocation.prompt_token_ids), tokenizer_->decode(invocation.response_token_ids)});
-  }
-  return text_->append(whole, calls);
 }
 
 void AlignPackActor::send_packs() {
@@ -140,41 +169,56 @@ void AlignPackActor::send_packs() {
 void AlignPackActor::send(const TeacherPack& pack, std::int32_t num_tries) {
   const ObjectRef object = objects().put(pack.pack, Scope{ScopeKind::step, pack.step});
   teachers_->ask<PackScored>(*this, ScorePack{object, pack.step}, ask_timeout_)
-      .then([this, pack, num_tries](const Expected<PackScored>& scored) {
-        constexpr std::int32_t kMaxTries = 3;
-        if (!scored) {
-          log_warning("align_pack", "teacher_failed", {{"pack", pack.number}, {"error", scored.error().message}});
-          if (num_tries + 1 < kMaxTries) {
-            send(pack, num_tries + 1);
-            return;
-          }
-          assembler_->failed(pack.number);
-        } else {
-          auto scores = objects().get<TeacherScores>(scored->scores);
-          auto taken =
-              scores ? assembler_->scored(pack.number, *scored, **scores) : Expected<void>(unexpected(scores.error()));
-          if (!taken) {
-            fail(taken.error());
-            return;
-          }
-          overlap_.last_score = now();
-          overlap_.busy_ms += scored->busy_ms;
-          overlap_.num_packs += 1;
-          overlap_.num_tokens += pack.pack->num_tokens();
-          overlap_.scores_before_close += closing_ ? 0 : 1;
+      .then([this, pack, num_tries, lineage = num_lineages_](const Expected<PackScored>& scored) {
+        if (lineage == num_lineages_ && assembler_->is_awaited(pack.number)) {
+          take_scores(pack, num_tries, scored);
         }
         send_packs();
         answer_if_complete();
       });
 }
 
+void AlignPackActor::take_scores(const TeacherPack& pack, std::int32_t num_tries, const Expected<PackScored>& scored) {
+  constexpr std::int32_t kMaxTries = 3;
+  if (!scored) {
+    const auto& teachers = teachers_->group().members();
+    const bool was_restarted =
+        scored.error().code == ErrorCode::target_down &&
+        std::any_of(teachers.begin(), teachers.end(), [](const ActorRef& teacher) { return teacher.is_expected(); });
+    log_warning("align_pack", "teacher_failed", {{"pack", pack.number}, {"error", scored.error().message}});
+    if (was_restarted || num_tries + 1 < kMaxTries) {
+      send(pack, num_tries + (was_restarted ? 0 : 1));
+    } else {
+      assembler_->failed(pack.number);
+    }
+    return;
+  }
+  auto scores = objects().get<TeacherScores>(scored->scores);
+  auto taken = scores ? assembler_->scored(pack.number, *scored, **scores) : Expected<void>(unexpected(scores.error()));
+  if (!taken) {
+    fail(taken.error());
+    return;
+  }
+  overlap_.last_score = now();
+  overlap_.busy_ms += scored->busy_ms;
+  overlap_.num_packs += 1;
+  overlap_.num_tokens += pack.pack->num_tokens();
+  overlap_.scores_before_close += closing_ ? 0 : 1;
+}
+
 Later<StepClosed> AlignPackActor::close_step(const CloseStep& request) {
-  if (closing_) {
+  if (is_of_earlier_lineage(request.lineage)) {
+    return unexpected(ErrorCode::refused, "step " + std::to_string(request.step) + " of an earlier lineage");
+  }
+  if (closed_ && closed_->lineage == request.lineage && closed_->step == request.step) {
+    return Later<StepClosed>::ready(closed_->answer);
+  }
+  if (closing_ && closing_->step != request.step) {
     return unexpected(ErrorCode::refused, "step " + std::to_string(closing_->step) + " is being closed");
   }
   closing_ = request;
-  closed_ = make_promise<StepClosed>();
-  auto later = closed_->later();
+  askers_.push_back(make_promise<StepClosed>());
+  auto later = askers_.back().later();
   send_packs();
   answer_if_complete();
   return later;
@@ -185,47 +229,70 @@ void AlignPackActor::answer_if_complete() {
     return;
   }
   StepClosed closed;
-  closed.metrics = overlap_metrics();
+  const std::int64_t num_superseded = assembler_->num_superseded();
   auto batch = std::make_shared<const StepBatch>(assembler_->close(*closing_));
+  closed.metrics = overlap_metrics();
+  closed.metrics["load/superseded"] = static_cast<double>(assembler_->num_superseded() - num_superseded);
   closed.batch = objects().put(batch, Scope{ScopeKind::step, closing_->step});
-  if (auto synced = ledger_ ? ledger_->sync() : Expected<void>(); !synced) {
+  if (auto synced = records_ ? records_->sync() : Expected<void>(); !synced) {
     fail(synced.error());
     return;
   }
   overlap_ = {};
+  closed_ = ClosedStep{closing_->lineage, closing_->step, std::move(closed)};
   closing_.reset();
-  std::exchange(closed_, std::nullopt)->deliver(std::move(closed));
+  for (Promise<StepClosed>& asker : std::exchange(askers_, {})) {
+    asker.deliver(closed_->answer);
+  }
 }
 
 Expected<Acknowledged> AlignPackActor::record_step(const RecordStep& request) {
-  if (!ledger_) {
-    return Acknowledged{};
+  if (is_of_earlier_lineage(request.lineage)) {
+    return unexpected(ErrorCode::refused, "step " + std::to_string(request.step) + " of an earlier lineage");
   }
-  for (const DroppedFromStep& dropped : request.dropped) {
-    MEMOPD_RETURN_IF_ERROR(ledger_->append_dropped(dropped.trajectory_id, dropped.attempt, dropped.reason));
-  }
-  MEMOPD_RETURN_IF_ERROR(ledger_->append_step(request.step, request.policy_version, request.trajectory_ids));
-  MEMOPD_RETURN_IF_ERROR(ledger_->sync());
-  if (keep_steps_ > 0) {
-    MEMOPD_RETURN_IF_ERROR(ledger_->prune(keep_steps_));
+  assembler_->skip_to(request.step + 1);  // a restart had opened it again
+  if (records_) {
+    MEMOPD_RETURN_IF_ERROR(records_->record_step(request, keep_steps_));
   }
   return Acknowledged{};
 }
 
 Expected<LineageBegun> AlignPackActor::begin_lineage(const BeginLineage& request) {
-  if (!ledger_) {
-    return unexpected(ErrorCode::not_found, "ledger.enabled is false: no ledger names the lineage");
+  if (records_) {
+    const std::int64_t before = records_->lineage();
+    auto lineage = records_->begin_lineage(request);
+    if (!lineage) {
+      return unexpected(lineage.error());
+    }
+    forget_if(*lineage != before, request.to_step);
+    return LineageBegun{*lineage};
   }
-  MEMOPD_RETURN_IF_ERROR(ledger_->append_rolled_back(request.from_step, request.to_step));
-  MEMOPD_RETURN_IF_ERROR(ledger_->sync());
-  return LineageBegun{ledger_->lineage()};
+  const bool begins = request.lineage >= lineage_;
+  lineage_ = std::max(lineage_, request.lineage + 1);
+  forget_if(begins, request.to_step);
+  return LineageBegun{lineage_};
+}
+
+void AlignPackActor::forget_if(bool is_new_lineage, std::int32_t first_step) {
+  if (!is_new_lineage) {
+    return;
+  }
+  ++num_lineages_;
+  assembler_ = make_assembler_();
+  assembler_->skip_to(first_step);
+  overlap_ = {};
+  closing_.reset();
+  closed_.reset();
+  for (Promise<StepClosed>& asker : std::exchange(askers_, {})) {
+    asker.deliver(unexpected(ErrorCode::refused, "the run went back to step " + std::to_string(first_step)));
+  }
 }
 
 std::map<std::string, double> AlignPackActor::overlap_metrics() const {
   std::map<std::string, double> metrics;
-  metrics["load/superseded"] = static_cast<double>(assembler_->num_superseded());
   metrics["load/repeats"] = static_cast<double>(assembler_->num_repeats());
   metrics["load/late"] = static_cast<double>(assembler_->num_late());
+  metrics["load/of_earlier_lineages"] = static_cast<double>(num_of_earlier_lineages_);
   if (overlap_.num_packs == 0) {
     return metrics;
   }

@@ -36,6 +36,7 @@ void CoordinatorActor::setup() {
   on(&CoordinatorActor::stop_run);
   on(&CoordinatorActor::run_tasks);
   on(&CoordinatorActor::look_for_progress);
+  on(&CoordinatorActor::get_weights);
   if (auto loaded = load(); !loaded) {
     fail(loaded.error());
   }
@@ -83,19 +84,26 @@ Later<RunEnded> CoordinatorActor::start_run(const StartRun&) {
   ended_ = make_promise<RunEnded>();
   auto later = ended_->later();
   run_began_ = last_step_done_ = last_progress_ = now();
-  const auto first_step = restore();
-  if (!first_step) {
-    fail_run("resume", first_step.error());
-    return later;
-  }
-  schedule_.emplace(*first_step, config_->run.num_steps, config_->run.max_policy_lag);
   after(kLookEvery, LookForProgress{});
+  watch_align_pack();
+  watch_learners();
   if (init_.is_resumed) {
-    resume();
+    lineage_ = BeginLineage::kWhatTheLedgerHas;
+    go_back(init_.checkpoint, lineage_, init_.interrupted_at);
+  } else if (auto begun = take_up({}, false); !begun) {
+    fail_run("start", begun.error());
   } else {
     begin_anew();
   }
   return later;
+}
+
+void CoordinatorActor::dispatch(std::vector<RunTask> tasks,
+                                const std::function<void(const Expected<TasksDone>&)>& then) {
+  for (RunTask& task : tasks) {
+    task.lineage = lineage_;
+  }
+  dispatcher_->run(std::move(tasks)).then(if_current(then));
 }
 
 void CoordinatorActor::begin_anew() {
@@ -174,7 +182,7 @@ void CoordinatorActor::look_for_progress(const LookForProgress&) {
     is_wait_reported_ = true;
     log_warning("coordinator", "no_progress",
                 {{"since_s", still_s},
-                 {"step", schedule_->num_trained()},
+                 {"step", schedule_ ? schedule_->num_trained() : 0},
                  {"tasks_waiting", dispatcher_->num_waiting()},
                  {"who", describe_wait(topology, self().name())}});
   }

@@ -4,8 +4,10 @@
 // One step:  RunTask* -> CloseStep -> TrainStep (every rank) -> RecordStep -> LoadWeights (every student).
 // RL-2  a trajectory ends trained, dropped(reason), superseded or pending, and the counts say so.
 // RL-3  step s is not dispatched before every student has acknowledged the weights of step s - 1 - max_policy_lag.
-// CL-3  with a checkpoint the run goes on with the tasks, seeds, versions and schedules it would have had.
+// CL-3  with a checkpoint the run goes on with the tasks, seeds, versions and schedules it would have had: when it is
+//       resumed, and when a learner is lost in its course. Everybody else may be lost and restarted at any time.
 // Evaluations and checkpoints happen between two trainings; meanwhile no step is dispatched and no weights change.
+// Length: one class over four source files.
 // Also runs tasks for whoever asks (RunTasks): evaluation and demonstrations outside a run.
 #pragma once
 
@@ -16,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/alarm_watch.hpp"
@@ -64,16 +67,28 @@ class CoordinatorActor : public Actor {
   Later<RunEnded> start_run(const StartRun&);
   void stop_run(const StopRun&);
   Later<TasksDone> run_tasks(const RunTasks& request);
+  Expected<WeightsShared> get_weights(const GetWeights&) const { return published_; }
   void look_for_progress(const LookForProgress&);
 
   [[nodiscard]] static double seconds(std::chrono::nanoseconds duration) {
     return std::chrono::duration<double>(duration).count();
   }
 
+  /// `then` for an answer that is of no use once the run is over or has gone back: it is not called then.
+  template <class F>
+  [[nodiscard]] auto if_current(F then) const {
+    return [this, recovery = recovery_, then = std::move(then)](const auto& answer) {
+      if (!is_over_ && recovery == recovery_) {
+        then(answer);
+      }
+    };
+  }
+
   // coordinator_actor.cpp: the run as a whole
   Expected<void> load();
   Expected<void> open_directory();
   void begin_anew();
+  void dispatch(std::vector<RunTask> tasks, const std::function<void(const Expected<TasksDone>&)>& then);
   void advance();
   void end_run();
   void finish(Verdict verdict);
@@ -90,7 +105,8 @@ class CoordinatorActor : public Actor {
   void train(const StepClosed& closed);
   void trained(const std::shared_ptr<const StepBatch>& batch, const std::vector<StepTrained>& ranks);
   void record(const std::shared_ptr<const StepBatch>& batch, const StepTrained& report);
-  void publish(const ObjectRef& weights, std::int64_t policy_version, Then then);
+  void publish(const WeightsShared& weights, Then then);
+  void published(const Expected<std::vector<WeightsLoaded>>& loaded, const WeightsShared& before, const Then& then);
   void step_done();
   void after_step();
   void mark(const std::string& phase);
@@ -103,9 +119,19 @@ class CoordinatorActor : public Actor {
   void note_evaluation(const EvaluationRequest& request, const std::string& moment, const EvaluationResult& result);
   void checkpoint(Then then);
   [[nodiscard]] bool is_due(std::int32_t every) const;
-  Expected<std::int32_t> restore();
-  void resume();
+
+  // coordinator_recovery.cpp: the way back
+  void watch_learners();
+  void watch_align_pack();
+  void watch_learner(const ActorRef& learner);
+  void learner_lost(const std::string& reason);
+  void learner_failed(const std::string& what, const Error& error);
+  void restore_learners(const std::string& checkpoint, const Then& then);
+  void go_back(const std::string& checkpoint, std::int64_t lineage, std::int32_t from_step);
+  Expected<void> take_up(const RunState& state, bool is_rewound);
+  void go_on();
   void share_weights(Then then);
+  [[nodiscard]] ObjectRef new_collective(const std::string& reason);
 
   RoleInit init_;
   std::optional<Config> config_;
@@ -123,6 +149,10 @@ class CoordinatorActor : public Actor {
   Summary summary_;
   std::int64_t lineage_ = 0;
   std::int64_t policy_version_ = 0;
+  std::int64_t recovery_ = 0;  ///< how often the run has gone back; what was asked before is of no use
+  WeightsShared published_;    ///< what students sample with, or are about to
+  std::string went_back_to_;   ///< checkpoint; "" = the beginning
+  std::int32_t num_recoveries_in_a_row_ = 0;
   std::chrono::nanoseconds run_began_{};
   std::chrono::nanoseconds last_step_done_{};
   std::chrono::nanoseconds last_progress_{};

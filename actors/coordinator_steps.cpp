@@ -45,10 +45,7 @@ void CoordinatorActor::collect(std::int32_t step) {
   entry.number = step;
   entry.began = now();
   entry.num_trajectories = static_cast<double>(tasks->size());
-  dispatcher_->run(*std::move(tasks)).then([this, step](const Expected<TasksDone>& done) {
-    if (is_over_) {
-      return;
-    }
+  dispatch(*std::move(tasks), [this, step](const Expected<TasksDone>& done) {
     if (done) {
       collected(step, *done);
     } else {
@@ -89,16 +86,13 @@ void CoordinatorActor::close(std::int32_t step) {
   current_.metrics["time/learner_wait_s"] = seconds(now() - last_step_done_);
   auto align_pack = cluster().find("align_pack");
   ask<StepClosed>((*align_pack)[0], CloseStep{lineage_, step, policy_version_, current_.trajectory_ids}, ask_timeout_)
-      .then([this](const Expected<StepClosed>& closed) {
-        if (is_over_) {
-          return;
-        }
+      .then(if_current([this](const Expected<StepClosed>& closed) {
         if (closed) {
           train(*closed);
         } else {
           fail_run("align_pack", closed.error());
         }
-      });
+      }));
 }
 
 void CoordinatorActor::train(const StepClosed& closed) {
@@ -116,16 +110,13 @@ void CoordinatorActor::train(const StepClosed& closed) {
   for (const ActorRef& learner : *learners) {
     answers.push_back(ask<StepTrained>(learner, TrainStep{closed.batch}, ask_timeout_));
   }
-  gather(std::move(answers), [this, batch = *batch](const Expected<std::vector<StepTrained>>& ranks) {
-    if (is_over_) {
-      return;
-    }
-    if (ranks) {
-      trained(batch, *ranks);
-    } else {
-      fail_run("learner", ranks.error());
-    }
-  });
+  gather(std::move(answers), if_current([this, batch = *batch](const Expected<std::vector<StepTrained>>& ranks) {
+           if (ranks) {
+             trained(batch, *ranks);
+           } else {
+             learner_failed("learner", ranks.error());
+           }
+         }));
 }
 
 void CoordinatorActor::trained(const std::shared_ptr<const StepBatch>& batch, const std::vector<StepTrained>& ranks) {
@@ -142,8 +133,7 @@ void CoordinatorActor::trained(const std::shared_ptr<const StepBatch>& batch, co
   }
   summary_.counts.trained += report.num_trained;
   summary_.counts.dropped += static_cast<std::int64_t>(current_.dropped.size());
-  summary_.counts.superseded = static_cast<std::int64_t>(current_.metrics["load/superseded"]);
-  objects().release_scope({ScopeKind::step, batch->step});
+  summary_.counts.superseded += static_cast<std::int64_t>(current_.metrics["load/superseded"]);
   num_empty_steps_ = report.num_trained == 0 ? num_empty_steps_ + 1 : 0;
   if (may_go_on(report)) {
     record(batch, report);
@@ -168,7 +158,7 @@ bool CoordinatorActor::may_go_on(const StepTrained& report) {
 }
 
 void CoordinatorActor::record(const std::shared_ptr<const StepBatch>& batch, const StepTrained& report) {
-  RecordStep request{batch->step, batch->policy_version, {}, current_.dropped};
+  RecordStep request{batch->lineage, batch->step, batch->policy_version, {}, current_.dropped};
   for (const Trajectory& trajectory : batch->trajectories) {
     const bool is_dropped =
         std::any_of(current_.dropped.begin(), current_.dropped.end(),
@@ -179,39 +169,56 @@ void CoordinatorActor::record(const std::shared_ptr<const StepBatch>& batch, con
   }
   auto align_pack = cluster().find("align_pack");
   ask<Acknowledged>((*align_pack)[0], std::move(request), ask_timeout_)
-      .then([this, report](const Expected<Acknowledged>& recorded) {
-        if (is_over_) {
-          return;
-        }
+      .then(if_current([this, report, step = batch->step](const Expected<Acknowledged>& recorded) {
+        objects().release_scope({ScopeKind::step, step});
         if (!recorded) {
           fail_run("ledger", recorded.error());
         } else if (report.policy_version == policy_version_) {
           step_done();
         } else {
-          publish(report.weights, report.policy_version, [this] { step_done(); });
+          publish({report.policy_version, report.weights}, [this] { step_done(); });
         }
-      });
+      }));
 }
 
-void CoordinatorActor::publish(const ObjectRef& weights, std::int64_t policy_version, Then then) {
+/// Every student that is there; one that is being restarted asks for the weights itself.
+void CoordinatorActor::publish(const WeightsShared& weights, Then then) {
+  const WeightsShared before = std::exchange(published_, weights);
   std::vector<Later<WeightsLoaded>> answers;
   const auto students = cluster().find("student");
   for (const ActorRef& student : *students) {
-    answers.push_back(ask<WeightsLoaded>(student, LoadWeights{weights}, ask_timeout_));
+    const bool is_there = student.is_alive();
+    auto answer = ask<WeightsLoaded>(student, LoadWeights{weights.weights}, ask_timeout_)
+                      .then([student](const Expected<WeightsLoaded>& loaded) -> Expected<WeightsLoaded> {
+                        const bool is_restarted = !loaded && loaded.error().code == ErrorCode::target_down;
+                        return is_restarted && student.is_expected() ? Expected(WeightsLoaded{}) : loaded;
+                      });
+    if (is_there) {
+      answers.push_back(std::move(answer));
+    }
+  }
+  if (answers.empty()) {
+    answers.push_back(Later<WeightsLoaded>::ready(WeightsLoaded{}));
   }
   gather(std::move(answers),
-         [this, policy_version, then = std::move(then)](const Expected<std::vector<WeightsLoaded>>& loaded) {
-           if (is_over_) {
-             return;
-           }
-           if (!loaded) {
-             fail_run("student", loaded.error());
-             return;
-           }
-           policy_version_ = policy_version;
-           objects().release_scope({ScopeKind::version, policy_version_});
-           then();
-         });
+         if_current([this, before, then = std::move(then)](const Expected<std::vector<WeightsLoaded>>& loaded) {
+           published(loaded, before, then);
+         }));
+}
+
+void CoordinatorActor::published(const Expected<std::vector<WeightsLoaded>>& loaded, const WeightsShared& before,
+                                 const Then& then) {
+  if (!loaded) {
+    fail_run("student", loaded.error());
+    return;
+  }
+  policy_version_ = published_.policy_version;
+  if (before.policy_version != policy_version_) {
+    objects().release_scope({ScopeKind::version, before.policy_version});
+  } else if (before.weights != ObjectRef{} && before.weights != published_.weights) {
+    (void)objects().release(before.weights);
+  }
+  then();
 }
 
 void CoordinatorActor::step_done() {
@@ -224,6 +231,7 @@ void CoordinatorActor::step_done() {
   current_.metrics["run/policy_version"] = static_cast<double>(policy_version_);
   add_load_metrics(current_.metrics, step_s);
   schedule_->trained();
+  num_recoveries_in_a_row_ = 0;
   summary_.steps = schedule_->num_trained();
   write_metrics(current_.metrics);
   write_summary();

@@ -1,5 +1,6 @@
 #include "actors/env_actor.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -18,6 +19,10 @@ struct EnvActor::Link {
   Cluster* cluster = nullptr;  // null once the actor has stopped
   ActorRef self;
 
+  void close() {
+    const std::lock_guard lock(mutex);
+    cluster = nullptr;
+  }
   void deliver(EnvironmentAnswered answer) {
     const std::lock_guard lock(mutex);
     if (cluster != nullptr) {
@@ -27,11 +32,10 @@ struct EnvActor::Link {
 };
 
 struct EnvActor::Slot {
-  Slot(TrajectoryBuilder trajectory_builder, Promise<TrajectoryDone> answer)
-      : builder(std::move(trajectory_builder)), done(std::move(answer)) {}
+  explicit Slot(TrajectoryBuilder trajectory_builder) : builder(std::move(trajectory_builder)) {}
 
   TrajectoryBuilder builder;
-  Promise<TrajectoryDone> done;
+  std::vector<Promise<TrajectoryDone>> askers;  // a repeat is one more
   std::shared_ptr<Environment> environment;
   EnvironmentCall pending_call;  // repeated when it fails and may be
   std::int64_t call = 0;
@@ -45,7 +49,11 @@ struct EnvActor::Slot {
 };
 
 EnvActor::EnvActor(RoleInit init) : init_(std::move(init)) {}
-EnvActor::~EnvActor() = default;
+EnvActor::~EnvActor() {
+  if (link_) {
+    link_->close();  // also of one that failed: a call that comes back must not meet the next actor of its name
+  }
+}
 
 void EnvActor::setup() {
   on(&EnvActor::run_task);
@@ -58,8 +66,7 @@ void EnvActor::setup() {
 
 void EnvActor::stopping() {
   if (link_) {
-    const std::lock_guard lock(link_->mutex);
-    link_->cluster = nullptr;
+    link_->close();
   }
   executor_.reset();
 }
@@ -110,15 +117,24 @@ Expected<std::shared_ptr<Environment>> EnvActor::take_environment() {
 }
 
 Later<TrajectoryDone> EnvActor::run_task(const RunTask& task) {
+  const TaskKey key{task.lineage, task.trajectory_id, task.attempt};
+  if (const auto finished = finished_.find(key); finished != finished_.end()) {
+    return Later<TrajectoryDone>::ready(finished->second);
+  }
+  if (const auto running = running_.find(key); running != running_.end()) {
+    auto& askers = slots_.at(running->second).askers;
+    askers.push_back(make_promise<TrajectoryDone>());
+    return askers.back().later();
+  }
   auto environment = take_environment();
   if (!environment) {
     return Later<TrajectoryDone>::ready(unexpected(environment.error()));
   }
-  auto promise = make_promise<TrajectoryDone>();
-  auto later = promise.later();
   const std::int64_t slot_id = next_slot_++;
-  auto [place, inserted] =
-      slots_.try_emplace(slot_id, TrajectoryBuilder(task, protocol_, config_.name, limits_), std::move(promise));
+  running_.emplace(key, slot_id);
+  auto [place, inserted] = slots_.try_emplace(slot_id, TrajectoryBuilder(task, protocol_, config_.name, limits_));
+  place->second.askers.push_back(make_promise<TrajectoryDone>());
+  auto later = place->second.askers.back().later();
   place->second.environment = *std::move(environment);
   call_environment(
       slot_id, [problem = task.task, seed = task.seed](Environment& target) { return target.reset(problem, seed); },
@@ -242,12 +258,21 @@ void EnvActor::generate(std::int64_t slot_id) {
       .ask<Generated>(*this, builder.request(), ask_timeout_)
       .then([this, slot_id](const Expected<Generated>& generated) {
         TrajectoryBuilder& waiting = slots_.at(slot_id).builder;
+        if (!generated && generated.error().code == ErrorCode::target_down && is_any_expected(waiting.task().student)) {
+          generate(slot_id);  // another student gives the same answer (RL-7)
+          return;
+        }
         proceed(slot_id, generated
                              ? waiting.responded(*generated)
                              : waiting.fail(generated.error().code == ErrorCode::timeout ? TrajectoryStatus::timeout
                                                                                          : TrajectoryStatus::aborted,
                                             "student: " + generated.error().message));
       });
+}
+
+bool EnvActor::is_any_expected(const std::string& group) const {
+  const auto& students = students_.at(group).group().members();
+  return std::any_of(students.begin(), students.end(), [](const ActorRef& student) { return student.is_expected(); });
 }
 
 void EnvActor::retrieve(std::int64_t slot_id) {
@@ -280,8 +305,10 @@ void EnvActor::emit_invocations(Slot& slot, std::int64_t slot_id) {
   for (Invocation& invocation : slot.builder.take_invocations()) {
     ++slot.num_unacknowledged;
     const TrajectoryId id = invocation.trajectory_id;
-    ask<Acknowledged>(align_pack_for(cluster(), id),
-                      EmitInvocation{std::move(invocation), slot.builder.task().is_training}, ask_timeout_)
+    ask<Acknowledged>(
+        align_pack_for(cluster(), id),
+        EmitInvocation{std::move(invocation), slot.builder.task().is_training, slot.builder.task().lineage},
+        ask_timeout_)
         .then([this, slot_id](const Expected<Acknowledged>& answer) { acknowledged(slot_id, answer); });
   }
 }
@@ -295,15 +322,32 @@ void EnvActor::acknowledged(std::int64_t slot_id, const Expected<Acknowledged>& 
   if (!slot.is_finished || slot.num_unacknowledged > 0) {
     return;
   }
-  if (slot.record_error.empty()) {
-    slot.done.deliver(slot.builder.done());
-  } else {
-    slot.done.deliver(unexpected(ErrorCode::io_error, "align_pack: " + slot.record_error));
+  finish(slot_id);
+}
+
+void EnvActor::finish(std::int64_t slot_id) {
+  constexpr std::size_t kRemembered = 1024;
+  auto node = slots_.extract(slot_id);
+  Slot& slot = node.mapped();
+  Expected<TrajectoryDone> done = slot.builder.done();
+  if (!slot.record_error.empty()) {
+    done = unexpected(ErrorCode::io_error, "align_pack: " + slot.record_error);
+  }
+  for (Promise<TrajectoryDone>& asker : slot.askers) {
+    asker.deliver(done);
   }
   if (slot.environment) {
     idle_environments_.push_back(std::move(slot.environment));
   }
-  slots_.erase(slot_id);
+  const RunTask& task = slot.builder.task();
+  const TaskKey key{task.lineage, task.trajectory_id, task.attempt};
+  running_.erase(key);
+  finished_.insert_or_assign(key, std::move(done));
+  finished_order_.push_back(key);
+  if (finished_order_.size() > kRemembered) {
+    finished_.erase(finished_order_.front());
+    finished_order_.pop_front();
+  }
 }
 
 }  // namespace memopd

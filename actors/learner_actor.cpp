@@ -38,12 +38,42 @@ void LearnerActor::setup() {
   on(&LearnerActor::train);
   on(&LearnerActor::save);
   on(&LearnerActor::share);
-  if (auto loaded = load(); !loaded) {
+  on(&LearnerActor::restore);
+  if (incarnation() > 1) {
+    return;
+  }
+  if (auto loaded = load(init_.checkpoint, init_.collective); !loaded) {
     fail(loaded.error());
   }
 }
 
-Expected<void> LearnerActor::load() {
+Expected<LearnerRestored> LearnerActor::restore(const RestoreLearner& request) {
+  if (request.recovery < recovery_) {
+    return unexpected(ErrorCode::refused, self().name() + ": recovery " + std::to_string(request.recovery) +
+                                              " after recovery " + std::to_string(recovery_));
+  }
+  if (request.recovery > recovery_ || !learner_) {
+    learner_.reset();
+    trained_.reset();
+    recovery_ = request.recovery;
+    MEMOPD_RETURN_IF_ERROR(
+        load(request.checkpoint, request.collective == ObjectRef{} ? init_.collective : request.collective));
+  }
+  return LearnerRestored{learner_->policy_version()};
+}
+
+Expected<void> LearnerActor::check_restored() const {
+  return learner_
+             ? Expected<void>()
+             : Expected<void>(unexpected(ErrorCode::target_down, self().name() + " was restarted and knows nothing"));
+}
+
+Expected<std::unique_ptr<Learner>> LearnerActor::make_learner(const LearnerSetup& setup,
+                                                              std::shared_ptr<Collective> collective) const {
+  return Learner::create(setup, std::move(collective));
+}
+
+Expected<void> LearnerActor::load(const std::string& checkpoint, const ObjectRef& collective) {
   auto config = load_role_config(init_);
   if (!config) {
     return unexpected(config.error());
@@ -52,20 +82,28 @@ Expected<void> LearnerActor::load() {
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
-  auto group = objects().get<CollectiveGroup>(init_.collective);
-  if (!group) {
-    return unexpected(group.error());
+  if (collective == ObjectRef{}) {
+    place_ = join_rank_group(cluster(), recovery_, rank(), group_size());
+  } else {
+    auto group = objects().get<CollectiveGroup>(collective);
+    if (!group) {
+      return unexpected(group.error());
+    }
+    place_ = {*group, (**group)[static_cast<std::size_t>(rank())]};
   }
-  auto learner =
-      Learner::create(learner_setup(*config, (*tokenizer)->vocab_size()), (**group)[static_cast<std::size_t>(rank())]);
+  auto learner = make_learner(learner_setup(*config, (*tokenizer)->vocab_size()), place_.collective);
   if (!learner) {
     return unexpected(learner.error());
   }
   learner_ = *std::move(learner);
-  return init_.checkpoint.empty() ? Expected<void>() : learner_->load_checkpoint(init_.checkpoint);
+  return checkpoint.empty() ? Expected<void>() : learner_->load_checkpoint(checkpoint);
 }
 
 Expected<StepTrained> LearnerActor::train(const TrainStep& request) {
+  MEMOPD_RETURN_IF_ERROR(check_restored());
+  if (trained_ && trained_->first == request.batch) {
+    return trained_->second;
+  }
   auto batch = objects().get<StepBatch>(request.batch);
   if (!batch) {
     return unexpected(batch.error());
@@ -87,15 +125,18 @@ Expected<StepTrained> LearnerActor::train(const TrainStep& request) {
   if (rank() == 0) {
     trained.weights = put_weights();
   }
+  trained_ = {request.batch, trained};
   return trained;
 }
 
 Expected<CheckpointSaved> LearnerActor::save(const SaveCheckpoint& request) {
+  MEMOPD_RETURN_IF_ERROR(check_restored());
   MEMOPD_RETURN_IF_ERROR(learner_->save_checkpoint(request.folder, request.run_state));
   return CheckpointSaved{};
 }
 
 Expected<WeightsShared> LearnerActor::share(const ShareWeights&) {
+  MEMOPD_RETURN_IF_ERROR(check_restored());
   return WeightsShared{learner_->policy_version(), put_weights()};
 }
 

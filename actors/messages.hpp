@@ -6,10 +6,15 @@
 //   env         -> align_pack  EmitInvocation, EmitTrajectory -> Acknowledged
 //   align_pack  -> teacher     ScorePack -> PackScored
 //   coordinator -> align_pack  CloseStep -> StepClosed; RecordStep -> Acknowledged; BeginLineage -> LineageBegun
-//   coordinator -> learner     TrainStep -> StepTrained; SaveCheckpoint -> CheckpointSaved; ShareWeights -> WeightsShared
+//   coordinator -> learner     TrainStep -> StepTrained; SaveCheckpoint -> CheckpointSaved; ShareWeights -> WeightsShared;
+//                              RestoreLearner -> LearnerRestored
 //   coordinator -> student     LoadWeights -> WeightsLoaded
+//   student     -> coordinator GetWeights -> WeightsShared
 // Packs, scores, step batches and weights travel as objects; a message holds their ObjectRef. Delivery is at least once,
 // effects are once: the key of an effect is (lineage, trajectory_id, attempt, invocation_index).
+// MEMOPD_IDEMPOTENT: asked again of the same actor when it was restarted. Not so marked although handling them twice does
+// no harm: Generate and ScorePack, which the asker sends to another member of the group; LoadWeights, for which a publish
+// does not wait, since a restarted student asks for weights itself. RunTask is a new attempt then.
 // Length: the one list of what a run says.
 #pragma once
 
@@ -33,7 +38,7 @@ struct RoleInit {
   std::string run_directory;        ///< on the head; "" = nothing is written
   std::string model;                ///< student, teacher: Hugging Face folder; "" = the role's own setting
   std::string tokenizer;            ///< folder
-  ObjectRef collective;             ///< learner: the process's group
+  ObjectRef collective;             ///< learner, coordinator: the group of the ranks in this process
   bool is_resumed = false;          ///< the run directory holds an earlier part of this run
   std::string checkpoint;           ///< folder to go on from; "" with is_resumed: nothing was kept, begin anew
   std::int32_t interrupted_at = 0;  ///< with is_resumed: steps that were trained when the earlier part ended
@@ -50,8 +55,9 @@ struct RunTask {
   std::string student = "student";  ///< group that samples
   std::uint64_t seed = 0;           ///< of the trajectory
   bool is_training = true;          ///< false: recorded, never scored or trained on
+  std::int64_t lineage = 0;         ///< of the run when it was dispatched
 };
-MEMOPD_MESSAGE(RunTask, 1, trajectory_id, attempt, task, sampling, student, seed, is_training)
+MEMOPD_MESSAGE(RunTask, 2, trajectory_id, attempt, task, sampling, student, seed, is_training, lineage)
 
 struct TrajectoryDone {
   TrajectoryId trajectory_id;
@@ -88,6 +94,7 @@ struct Retrieve {
   std::int32_t topk = 0;  ///< 0 = the retriever's setting
 };
 MEMOPD_MESSAGE(Retrieve, 1, queries, topk)
+MEMOPD_IDEMPOTENT(Retrieve)
 
 struct Retrieved {
   std::vector<std::vector<Document>> documents;  ///< one list per query, best first
@@ -97,16 +104,20 @@ MEMOPD_MESSAGE(Retrieved, 1, documents)
 struct EmitInvocation {
   Invocation invocation;
   bool is_training = true;
+  std::int64_t lineage = 0;  ///< of its task; a record of an earlier one than the ledger's has no effect
 };
-MEMOPD_MESSAGE(EmitInvocation, 1, invocation, is_training)
+MEMOPD_MESSAGE(EmitInvocation, 2, invocation, is_training, lineage)
+MEMOPD_IDEMPOTENT(EmitInvocation)
 
 /// The trajectory record: everything but the invocations, which were emitted one by one.
 struct EmitTrajectory {
   Trajectory trajectory;  ///< invocations empty
   std::int32_t num_invocations = 0;
   bool is_training = true;
+  std::int64_t lineage = 0;  ///< as in EmitInvocation
 };
-MEMOPD_MESSAGE(EmitTrajectory, 1, trajectory, num_invocations, is_training)
+MEMOPD_MESSAGE(EmitTrajectory, 2, trajectory, num_invocations, is_training, lineage)
+MEMOPD_IDEMPOTENT(EmitTrajectory)
 
 struct Acknowledged {};
 MEMOPD_MESSAGE(Acknowledged, 1)
@@ -131,6 +142,7 @@ struct CloseStep {
   std::vector<TrajectoryId> trajectory_ids;  ///< those that ended and are to be in the batch
 };
 MEMOPD_MESSAGE(CloseStep, 1, lineage, step, policy_version, trajectory_ids)
+MEMOPD_IDEMPOTENT(CloseStep)
 
 struct StepClosed {
   ObjectRef batch;  ///< StepBatch
@@ -148,19 +160,25 @@ MEMOPD_FIELDS(DroppedFromStep, trajectory_id, attempt, reason)
 
 /// To the ledger, once the learner has answered: what became of every trajectory of the step (RL-2).
 struct RecordStep {
+  std::int64_t lineage = 0;
   std::int32_t step = 0;
   std::int64_t policy_version = 0;           ///< the learner's when the step was closed
   std::vector<TrajectoryId> trajectory_ids;  ///< trained, in id order
   std::vector<DroppedFromStep> dropped;
 };
-MEMOPD_MESSAGE(RecordStep, 1, step, policy_version, trajectory_ids, dropped)
+MEMOPD_MESSAGE(RecordStep, 2, lineage, step, policy_version, trajectory_ids, dropped)
+MEMOPD_IDEMPOTENT(RecordStep)
 
-/// To the ledger, before anything of a resumed run: the weights are those of `to_step` again.
+/// To the ledger, before anything of a run that goes back: the weights are those of `to_step` again.
 struct BeginLineage {
+  static constexpr std::int64_t kWhatTheLedgerHas = -1;
+
+  std::int64_t lineage = kWhatTheLedgerHas;  ///< the one that ends; when a later one has begun, that is the answer
   std::int32_t from_step = 0;
   std::int32_t to_step = 0;
 };
-MEMOPD_MESSAGE(BeginLineage, 1, from_step, to_step)
+MEMOPD_MESSAGE(BeginLineage, 2, lineage, from_step, to_step)
+MEMOPD_IDEMPOTENT(BeginLineage)
 
 struct LineageBegun {
   std::int64_t lineage = 0;
@@ -193,13 +211,33 @@ MEMOPD_MESSAGE(SaveCheckpoint, 1, folder, run_state)
 struct CheckpointSaved {};
 MEMOPD_MESSAGE(CheckpointSaved, 1)
 
+/// To every rank once one of them was lost: load the checkpoint and go on from there.
+struct RestoreLearner {
+  std::int64_t recovery = 0;  ///< counts in the run, from 1; a learner that was restored by a later one refuses it
+  std::string checkpoint;     ///< folder; "" = begin anew from the student's
+  ObjectRef collective;       ///< the ranks' new group; none = the one they were started with
+};
+MEMOPD_MESSAGE(RestoreLearner, 1, recovery, checkpoint, collective)
+MEMOPD_IDEMPOTENT(RestoreLearner)
+
+struct LearnerRestored {
+  std::int64_t policy_version = 0;
+};
+MEMOPD_MESSAGE(LearnerRestored, 1, policy_version)
+
 /// To learner rank 0 after a resume: the weights it goes on from, for the students.
 struct ShareWeights {};
 MEMOPD_MESSAGE(ShareWeights, 1)
+MEMOPD_IDEMPOTENT(ShareWeights)
+
+/// Of a student that was restarted: what is everybody sampling with?
+struct GetWeights {};
+MEMOPD_MESSAGE(GetWeights, 1)
+MEMOPD_IDEMPOTENT(GetWeights)
 
 struct WeightsShared {
   std::int64_t policy_version = 0;
-  ObjectRef weights;  ///< WeightSet
+  ObjectRef weights;  ///< WeightSet; none = those of the student's folder
 };
 MEMOPD_MESSAGE(WeightsShared, 1, policy_version, weights)
 
@@ -260,6 +298,9 @@ extern template const MessageType& message_type<TrainStep>();
 extern template const MessageType& message_type<StepTrained>();
 extern template const MessageType& message_type<SaveCheckpoint>();
 extern template const MessageType& message_type<CheckpointSaved>();
+extern template const MessageType& message_type<RestoreLearner>();
+extern template const MessageType& message_type<LearnerRestored>();
+extern template const MessageType& message_type<GetWeights>();
 extern template const MessageType& message_type<ShareWeights>();
 extern template const MessageType& message_type<WeightsShared>();
 extern template const MessageType& message_type<LoadWeights>();

@@ -1,5 +1,6 @@
 #include "actors/roles.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,6 +32,27 @@ bool needs_own_thread(const std::string& actor) {
          actor == "retriever";
 }
 
+/// Where [[role]] wants the actors of a group.
+void place(const Config& config, const std::string& group, SpawnOptions& options) {
+  for (const RoleConfig& role : config.role) {
+    if (role.name == group) {
+      options.process = role.process;
+      options.cpus = role.cpus;
+      options.memory_gib = role.memory_gib;
+      options.labels = role.labels;
+      options.spread = role.placement == "spread";
+      options.max_restarts = role.max_restarts;
+      options.restart_window_s = role.restart_window_s;
+      options.restart_backoff_ms = role.restart_backoff_ms;
+    }
+  }
+}
+
+bool lives_elsewhere(const Config& config, const std::string& group) {
+  return std::any_of(config.role.begin(), config.role.end(),
+                     [&](const RoleConfig& role) { return role.name == group; });
+}
+
 std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelection& selection, const RoleInit& base,
                                         ObjectRef collective) {
   std::vector<RoleToSpawn> roles;
@@ -39,6 +61,7 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
     role.options.count = count;
     role.init.model = std::move(model);
     role.options.blocking = needs_own_thread(role.actor);
+    place(config, role.group, role.options);
     roles.push_back(std::move(role));
   };
   add("retriever", "retriever", 1);
@@ -55,12 +78,13 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
     add("teacher", "teacher", config.teacher.num_actors, config.teacher.model);
   }
   add("align_pack", "align_pack", 1);
-  add("env", "env", config.env.front().num_actors);
+  add(selection.env_class, "env", config.env.front().num_actors);
   if (selection.with_learner) {
     add("learner", "learner", config.learner.num_ranks);
     roles.back().init.collective = collective;
   }
   add("coordinator", "coordinator", 1);
+  roles.back().init.collective = collective;
   return roles;
 }
 
@@ -161,7 +185,7 @@ Expected<ActorRef> spawn_roles(Cluster& cluster, const Config& config, const Rol
   base.checkpoint = selection.checkpoint;
   base.interrupted_at = selection.interrupted_at;
   ObjectRef collective;
-  if (selection.with_learner) {
+  if (selection.with_learner && !lives_elsewhere(config, "learner")) {
     auto group = std::make_shared<const CollectiveGroup>(make_local_collective(config.learner.num_ranks));
     collective = cluster.objects().put(group, Scope{});
   }

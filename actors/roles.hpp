@@ -17,6 +17,7 @@ struct RoleSelection {
   bool with_teacher = false;         ///< the scorer
   bool with_teacher_policy = false;  ///< the teacher as a sampling policy, for its evaluation
   bool with_learner = false;
+  std::string env_class = "env";    ///< actor class of the env actors
   std::string run_directory;        ///< "" = nothing is written
   std::string tokenizer;            ///< folder; "" = student.tokenizer, else student.model
   bool is_resumed = false;          ///< the run directory holds an earlier part of the run

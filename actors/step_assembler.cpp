@@ -236,21 +236,25 @@ StepBatch StepAssembler::close(const CloseStep& request) {
     }
     batch.trajectories.push_back(std::move(trajectory));
   }
-  first_open_step_ = request.step + 1;
+  num_superseded_ += skip_to(request.step + 1) - num_kept;
+  return batch;
+}
+
+std::int64_t StepAssembler::skip_to(std::int32_t step) {
+  first_open_step_ = std::max(first_open_step_, step);
   std::int64_t num_attempts = 0;
   std::erase_if(attempts_, [&](const auto& entry) {
     const bool is_closed = entry.first.step < first_open_step_;
     num_attempts += is_closed ? static_cast<std::int64_t>(entry.second.size()) : 0;
     return is_closed;
   });
-  num_superseded_ += num_attempts - num_kept;
   std::erase_if(waiting_, [&](const Key& key) { return std::get<0>(key).step < first_open_step_; });
   std::erase_if(in_flight_, [&](const auto& entry) {
     const auto& invocations = entry.second->invocations;
     return std::all_of(invocations.begin(), invocations.end(),
                        [&](const PackedInvocation& packed) { return packed.trajectory_id.step < first_open_step_; });
   });
-  return batch;
+  return num_attempts;
 }
 
 }  // namespace memopd

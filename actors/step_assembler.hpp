@@ -54,11 +54,17 @@ class StepAssembler {
   /// No teacher could score it: its trajectories become teacher_unavailable.
   void failed(std::int64_t pack_number);
 
+  /// The pack was handed out and its scores are still of use.
+  [[nodiscard]] bool is_awaited(std::int64_t pack_number) const { return in_flight_.contains(pack_number); }
+
   /// Every trajectory of `request` has its record, its invocations and, if needed, their scores.
   [[nodiscard]] bool is_complete(const CloseStep& request) const;
 
   /// The batch of `request`, in id order, with the attempts that count; forgets everything else of its step.
   StepBatch close(const CloseStep& request);
+
+  /// Steps before `step` are closed; forgets what there is of them. @return attempts that had records
+  std::int64_t skip_to(std::int32_t step);
 
   [[nodiscard]] std::int64_t num_superseded() const { return num_superseded_; }
   [[nodiscard]] std::int64_t num_repeats() const { return num_repeats_; }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/role_setup.hpp"
+#include "runtime/base/log.hpp"
 #include "runtime/objects/object_store.hpp"
 
 namespace memopd {
@@ -44,28 +45,80 @@ Expected<void> StudentActor::load() {
                         config->student.max_context_tokens, (*tokenizer)->vocab_size()};
   options.is_deterministic = config->run.is_deterministic;
   options.weight_swap = weight_swap_of(*config);
-  auto engine = Engine::create(init_.model, *tokenizer, options);
+  is_sync_ = config->run.mode == "sync";
+  ask_timeout_ = std::chrono::seconds(config->run.step_timeout_s);
+  auto engine = make_engine(*tokenizer, options);
   if (!engine) {
     return unexpected(engine.error());
   }
   engine_ = *std::move(engine);
+  lacks_weights_ = incarnation() > 1 && self().name().starts_with("student/") && cluster().find("coordinator");
   return {};
 }
 
+Expected<std::unique_ptr<Engine>> StudentActor::make_engine(const std::shared_ptr<const Tokenizer>& tokenizer,
+                                                            const EngineOptions& options) const {
+  return Engine::create(init_.model, tokenizer, options);
+}
+
+void StudentActor::started() {
+  if (lacks_weights_) {
+    get_weights();
+  }
+}
+
+void StudentActor::get_weights() {
+  const auto coordinator = cluster().find("coordinator");
+  ask<WeightsShared>((*coordinator)[0], GetWeights{}, ask_timeout_).then([this](const Expected<WeightsShared>& shared) {
+    if (!lacks_weights_) {
+      return;  // a publish was faster, and is newer
+    }
+    if (!shared && shared.error().code != ErrorCode::timeout) {
+      fail(shared.error());
+      return;
+    }
+    const auto loaded = shared && shared->weights != ObjectRef{} ? load_now(shared->weights) : Expected<void>();
+    if (!shared || (!loaded && loaded.error().code == ErrorCode::not_found)) {
+      get_weights();  // newer ones have been published meanwhile
+    } else if (!loaded) {
+      fail(loaded.error());
+    } else {
+      log_info("student", "weights_fetched", {{"actor", self().name()}, {"policy_version", engine_->policy_version()}});
+      release_held();
+    }
+  });
+}
+
+void StudentActor::release_held() {
+  lacks_weights_ = false;
+  for (auto& [request, answer] : std::exchange(held_, {})) {
+    submit(request, std::move(answer));
+  }
+}
+
 Later<Generated> StudentActor::generate(const Generate& request) {
+  auto promise = make_promise<Generated>();
+  auto later = promise.later();
+  if (lacks_weights_) {
+    held_.emplace_back(request, std::move(promise));
+  } else {
+    submit(request, std::move(promise));
+  }
+  return later;
+}
+
+void StudentActor::submit(const Generate& request, Promise<Generated> answer) {
   const std::uint64_t id = next_request_++;
   if (auto submitted = engine_->submit({id, request.prompt_token_ids, request.sampling, request.stop_strings});
       !submitted) {
-    return Later<Generated>::ready(unexpected(submitted.error()));
+    answer.deliver(unexpected(submitted.error()));
+    return;
   }
-  auto promise = make_promise<Generated>();
-  auto later = promise.later();
-  waiting_.emplace(id, std::move(promise));
+  waiting_.emplace(id, std::move(answer));
   if (!is_decoding_) {
     is_decoding_ = true;
     again(DecodeStep{});
   }
-  return later;
 }
 
 void StudentActor::decode_step(const DecodeStep&) {
@@ -82,12 +135,25 @@ void StudentActor::decode_step(const DecodeStep&) {
 }
 
 Expected<WeightsLoaded> StudentActor::load_weights(const LoadWeights& request) {
-  auto weights = objects().get<WeightSet>(request.weights);
+  MEMOPD_RETURN_IF_ERROR(load_now(request.weights));
+  release_held();
+  return WeightsLoaded{engine_->policy_version()};
+}
+
+Expected<void> StudentActor::load_now(const ObjectRef& reference) {
+  auto weights = objects().get<WeightSet>(reference);
   if (!weights) {
     return unexpected(weights.error());
   }
+  const std::pair loading((*weights)->lineage, (*weights)->policy_version);
+  if (is_sync_ && loaded_ != loading) {
+    for (const auto& [id, answer] : waiting_) {
+      engine_->abort(id);
+    }
+  }
   MEMOPD_RETURN_IF_ERROR(engine_->load_weights(**weights));
-  return WeightsLoaded{engine_->policy_version()};
+  loaded_ = loading;
+  return {};
 }
 
 }  // namespace memopd

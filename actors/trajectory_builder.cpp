@@ -167,7 +167,9 @@ std::int32_t TrajectoryBuilder::turns_left() const { return max_turns_ - num_inv
 
 std::vector<Invocation> TrajectoryBuilder::take_invocations() { return std::exchange(completed_, {}); }
 
-EmitTrajectory TrajectoryBuilder::record() const { return {trajectory_, num_invocations_, task_.is_training}; }
+EmitTrajectory TrajectoryBuilder::record() const {
+  return {trajectory_, num_invocations_, task_.is_training, task_.lineage};
+}
 
 TrajectoryDone TrajectoryBuilder::done() const {
   return {trajectory_.id, trajectory_.attempt, trajectory_.status, trajectory_.rewards, trajectory_.metrics, note_};

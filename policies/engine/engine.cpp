@@ -54,11 +54,9 @@ Expected<EngineOptions> check_options(const EngineOptions& options, const ModelC
   return checked;
 }
 
-}  // namespace
-
-class Engine::Impl {
+class EngineImpl final : public Engine {
  public:
-  Impl(Transformer model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
+  EngineImpl(Transformer model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
       : tokenizer_(std::move(tokenizer)),
         options_(options),
         decoder_(model, {options.max_sequences, std::max(options.max_batch_tokens, options.max_context_tokens),
@@ -69,7 +67,7 @@ class Engine::Impl {
     if (tokenizer_ && tokenizer_->eos_id()) eos_ids_.insert(*tokenizer_->eos_id());
   }
 
-  Expected<void> submit(GenerateRequest request) {
+  Expected<void> submit(GenerateRequest request) override {
     MEMOPD_RETURN_IF_ERROR(
         check_request(request, {config().vocab_size, options_.max_context_tokens, tokenizer_ != nullptr}));
     if (!open_ids_.insert(request.request_id).second) {
@@ -80,7 +78,7 @@ class Engine::Impl {
     return {};
   }
 
-  void abort(std::uint64_t id) {
+  void abort(std::uint64_t id) override {
     const auto waiting =
         std::find_if(waiting_.begin(), waiting_.end(), [id](const Waiting& w) { return w.request.request_id == id; });
     if (waiting != waiting_.end()) {
@@ -101,7 +99,7 @@ class Engine::Impl {
     collect_finished();
   }
 
-  std::vector<GenerateResult> step() {
+  std::vector<GenerateResult> step() override {
     try {
       admit();
       prefill();
@@ -116,9 +114,35 @@ class Engine::Impl {
     return std::exchange(finished_, {});
   }
 
-  [[nodiscard]] bool is_idle() const { return waiting_.empty() && active_.empty() && finished_.empty(); }
+  [[nodiscard]] bool is_idle() const override { return waiting_.empty() && active_.empty() && finished_.empty(); }
 
-  Expected<void> load_weights(const WeightSet& weights) {
+  Expected<void> load_weights(const WeightSet& weights) override {
+    try {
+      return swap_weights(weights);
+    } catch (const std::exception& failure) {  // no memory for one more generation
+      return unexpected(ErrorCode::internal, "engine: " + std::string(failure.what()));
+    }
+  }
+
+  [[nodiscard]] std::int64_t policy_version() const override { return newest().policy_version; }
+  [[nodiscard]] std::int64_t lineage() const override { return newest().lineage; }
+  [[nodiscard]] std::uint64_t weight_fingerprint() const override {
+    return memopd::weight_fingerprint(to_weight_set(newest().model, lineage(), policy_version()));
+  }
+  [[nodiscard]] const ModelConfig& model_config() const override { return config(); }
+  [[nodiscard]] EngineCounters counters() const override {
+    EngineCounters counters = counters_;
+    counters.num_active = static_cast<std::int32_t>(active_.size());
+    counters.num_weight_generations = static_cast<std::int32_t>(generations_.size());
+    counters.num_waiting = static_cast<std::int32_t>(waiting_.size());
+    return counters;
+  }
+
+ private:
+  Expected<void> swap_weights(const WeightSet& weights) {
+    if (counters_.weight_loads > 0 && lineage() == weights.lineage && policy_version() == weights.policy_version) {
+      return {};
+    }
     if (options_.weight_swap == WeightSwap::refuse && !active_.empty()) {
       return unexpected(ErrorCode::refused, "weights of version " + std::to_string(weights.policy_version) + ": " +
                                                 std::to_string(active_.size()) + " requests are active");
@@ -143,21 +167,8 @@ class Engine::Impl {
     return {};
   }
 
-  [[nodiscard]] std::int64_t policy_version() const { return newest().policy_version; }
-  [[nodiscard]] std::int64_t lineage() const { return newest().lineage; }
-  [[nodiscard]] std::uint64_t weight_fingerprint() const {
-    return memopd::weight_fingerprint(to_weight_set(newest().model, lineage(), policy_version()));
-  }
   [[nodiscard]] const ModelConfig& config() const { return newest().model.config(); }
-  [[nodiscard]] EngineCounters counters() const {
-    EngineCounters counters = counters_;
-    counters.num_active = static_cast<std::int32_t>(active_.size());
-    counters.num_weight_generations = static_cast<std::int32_t>(generations_.size());
-    counters.num_waiting = static_cast<std::int32_t>(waiting_.size());
-    return counters;
-  }
 
- private:
   using Batch = std::vector<Sequence*>;
 
   [[nodiscard]] const WeightGeneration& newest() const { return *generations_.back(); }
@@ -338,8 +349,7 @@ class Engine::Impl {
   EngineCounters counters_;
 };
 
-Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Engine::~Engine() = default;
+}  // namespace
 
 Expected<std::unique_ptr<Engine>> Engine::create(const std::filesystem::path& model_folder,
                                                  std::shared_ptr<const Tokenizer> tokenizer,
@@ -350,28 +360,10 @@ Expected<std::unique_ptr<Engine>> Engine::create(const std::filesystem::path& mo
   if (!checked) return unexpected(checked.error());
   model->set_row_exact(checked->is_deterministic);
   try {
-    auto impl = std::make_unique<Impl>(std::move(*model), std::move(tokenizer), *checked);
-    return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+    return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(std::move(*model), std::move(tokenizer), *checked));
   } catch (const std::exception& failure) {  // no memory for the slots
     return unexpected(ErrorCode::internal, "engine: " + std::string(failure.what()));
   }
 }
-
-Expected<void> Engine::submit(GenerateRequest request) { return impl_->submit(std::move(request)); }
-void Engine::abort(std::uint64_t request_id) { impl_->abort(request_id); }
-std::vector<GenerateResult> Engine::step() { return impl_->step(); }
-bool Engine::is_idle() const { return impl_->is_idle(); }
-Expected<void> Engine::load_weights(const WeightSet& weights) {
-  try {
-    return impl_->load_weights(weights);
-  } catch (const std::exception& failure) {  // no memory for one more generation
-    return unexpected(ErrorCode::internal, "engine: " + std::string(failure.what()));
-  }
-}
-std::int64_t Engine::policy_version() const { return impl_->policy_version(); }
-std::int64_t Engine::lineage() const { return impl_->lineage(); }
-std::uint64_t Engine::weight_fingerprint() const { return impl_->weight_fingerprint(); }
-const ModelConfig& Engine::model_config() const { return impl_->config(); }
-EngineCounters Engine::counters() const { return impl_->counters(); }
 
 }  // namespace memopd

@@ -90,40 +90,37 @@ class Engine {
   static Expected<std::unique_ptr<Engine>> create(const std::filesystem::path& model_folder,
                                                   std::shared_ptr<const Tokenizer> tokenizer,
                                                   const EngineOptions& options);
-  ~Engine();
+  virtual ~Engine() = default;
 
   /// Queues a request; it is admitted in order of submission.
   /// @error invalid_argument  empty prompt, an id outside the vocabulary, a sampling field outside its range, an empty
   ///                          stop string, stop strings without a tokenizer
   /// @error invocation_too_long  P + 1 > max_context_tokens
   /// @error already_exists    a request of that id is not finished
-  Expected<void> submit(GenerateRequest request);
+  virtual Expected<void> submit(GenerateRequest request) = 0;
 
   /// Gives a request up: its result, with the tokens so far and `aborted`, comes with the next step. Unknown ids: no effect.
-  void abort(std::uint64_t request_id);
+  virtual void abort(std::uint64_t request_id) = 0;
 
   /// Prefills what fits among the waiting, then decodes one token for every active sequence; returns what finished.
-  std::vector<GenerateResult> step();
+  virtual std::vector<GenerateResult> step() = 0;
 
   /// No request waits, runs or has an uncollected result.
-  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] virtual bool is_idle() const = 0;
 
   /// Swaps the weights between steps, as options.weight_swap says; every later token carries the version it was sampled by.
+  /// Those of the lineage and version that were loaded last: nothing. A lower version is as good as a higher.
   /// @error refused         a request is active, with WeightSwap::refuse
   /// @error shape_mismatch  as load_weight_set; the old weights stay, nothing is rebuilt
   /// @error internal        no memory for them; likewise
-  Expected<void> load_weights(const WeightSet& weights);
+  virtual Expected<void> load_weights(const WeightSet& weights) = 0;
 
-  [[nodiscard]] std::int64_t policy_version() const;       ///< the newest; 0 until the first load_weights
-  [[nodiscard]] std::int64_t lineage() const;              ///< 0 until the first load_weights
-  [[nodiscard]] std::uint64_t weight_fingerprint() const;  ///< of the weights in use, as weight_fingerprint(WeightSet)
-  [[nodiscard]] const ModelConfig& model_config() const;
-  [[nodiscard]] EngineCounters counters() const;
-
- private:
-  class Impl;
-  explicit Engine(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] virtual std::int64_t policy_version() const = 0;  ///< the newest; 0 until the first load_weights
+  [[nodiscard]] virtual std::int64_t lineage() const = 0;         ///< 0 until the first load_weights
+  [[nodiscard]] virtual std::uint64_t weight_fingerprint()
+      const = 0;  ///< of the weights in use, as weight_fingerprint(WeightSet)
+  [[nodiscard]] virtual const ModelConfig& model_config() const = 0;
+  [[nodiscard]] virtual EngineCounters counters() const = 0;
 };
 
 }  // namespace memopd

@@ -142,6 +142,16 @@ std::deque<HeldEnvelope> Address::set_back(std::uint64_t incarnation) {
   return std::exchange(held_, {});
 }
 
+bool Address::is_away() const {
+  const std::lock_guard lock(mutex_);
+  return is_away_;
+}
+
+bool Address::is_awaited() const {
+  const std::lock_guard lock(mutex_);
+  return is_away_ && !held_.empty();
+}
+
 bool Address::hold(const std::string& from, Envelope& envelope) {
   const std::lock_guard lock(mutex_);
   if (!is_away_) {

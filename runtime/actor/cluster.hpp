@@ -25,10 +25,19 @@ namespace memopd {
 
 struct SpawnOptions {
   std::int32_t count = 1;  ///< members of the group; >= 1
-  double cpus = 0;         ///< per member, >= 0; for placement over nodes, in one process without effect
-  double gpus = 0;         ///< per member, >= 0; likewise
+  double cpus = 0;         ///< per process, >= 0; for placement over nodes, in one process without effect
+  double gpus = 0;         ///< per process, >= 0; likewise
   bool blocking = false;   ///< own thread: for handlers that wait or compute long; deterministic form: ignored
   std::int32_t max_mailbox = 10'000;  ///< messages that may wait; one more is `overloaded`; >= 1
+  /// Where it lives, when there are processes: "" = in the launcher, "own" = each member in a process of its own, else
+  /// the name of a process, which all groups that name it share.
+  std::string process = "";
+  double memory_gib = 0;               ///< of such a process, >= 0; for placement
+  std::string labels = "";             ///< comma-separated words that its node has
+  bool spread = false;                 ///< over many nodes instead of filling one first
+  std::int32_t max_restarts = 5;       ///< of such a process within restart_window_s; one more ends the run; 0 = none
+  std::int32_t restart_window_s = 60;  ///< >= 1
+  std::int32_t restart_backoff_ms = 100;  ///< before the first restart, doubled by each, at most 10 s
 };
 
 /// How shutdown ended.

@@ -64,7 +64,18 @@ Expected<ActorGroup> ClusterCore::find(std::string_view group) const {
                     "no group is named \"" + std::string(group) + "\"" + nearest_name_hint(group, names));
 }
 
-Expected<void> ClusterCore::check_spawn(const SpawnOptions& options, std::string_view group) const {
+Expected<void> ClusterCore::check_spawn(std::string_view actor, const SpawnOptions& options, std::string_view group,
+                                        const Payload& init) {
+  const auto actor_class = find_actor_class(actor);
+  if (!actor_class) {
+    return unexpected(actor_class.error());
+  }
+  const MessageType* const wanted = (*actor_class)->init_type;
+  if ((wanted == nullptr) != (init.type == nullptr) || (wanted != nullptr && !(*wanted == *init.type))) {
+    const auto print = [](const MessageType* type) { return type == nullptr ? "none" : to_string(type->name); };
+    return unexpected(ErrorCode::bad_schema, "actor class \"" + std::string(actor) + "\" takes init message " +
+                                                 print(wanted) + ", found " + print(init.type));
+  }
   if (group.empty() || group.find('/') != std::string_view::npos) {
     return unexpected(ErrorCode::invalid_argument, "group name \"" + std::string(group) + "\" is empty or holds a '/'");
   }
@@ -109,19 +120,10 @@ Expected<std::vector<std::unique_ptr<ActorCell>>> ClusterCore::construct_cells(c
 
 SpawnedGroup ClusterCore::spawn_any(std::string_view actor, const SpawnOptions& options, std::string_view group,
                                     Payload init) {
-  const auto actor_class = find_actor_class(actor);
-  if (!actor_class) {
-    return unexpected(actor_class.error());
-  }
-  if (auto valid = check_spawn(options, group); !valid) {
+  if (auto valid = check_spawn(actor, options, group, init); !valid) {
     return unexpected(valid.error());
   }
-  const MessageType* const wanted = (*actor_class)->init_type;
-  if ((wanted == nullptr) != (init.type == nullptr) || (wanted != nullptr && !(*wanted == *init.type))) {
-    const auto print = [](const MessageType* type) { return type == nullptr ? "none" : to_string(type->name); };
-    return unexpected(ErrorCode::bad_schema, "actor class \"" + std::string(actor) + "\" takes init message " +
-                                                 print(wanted) + ", found " + print(init.type));
-  }
+  const auto actor_class = find_actor_class(actor);
   // The name is taken before the constructors run, which may look at the cluster.
   {
     const std::lock_guard lock(mutex_);

@@ -76,7 +76,14 @@ class DeterministicClusterCore final : public DeterministicCluster, public Clust
       faults_ = nullptr;
       begin_shutdown();
       run();
-      events_.clear();
+      while (!events_.empty()) {
+        auto gone = std::exchange(events_, {});  // the end of a request among them is its answer: a new event
+        for (auto& [at, event] : gone) {
+          if (event.sink) {
+            handle(std::move(event));
+          }
+        }
+      }
       MEMOPD_CHECK(cells_.empty(), "an actor outlived the shutdown of a deterministic cluster");
     }
     return {};

@@ -17,7 +17,8 @@ Expected<Payload> ClusterCore::decode_init(const ActorClass& actor_class, const 
   return members.init == nullptr ? Expected<Payload>(Payload{}) : decode_message(*members.init, *actor_class.init_type);
 }
 
-Expected<std::vector<ActorRef>> ClusterCore::host_members(const HostedMembers& members) {
+Expected<std::vector<ActorRef>> ClusterCore::host_members(const HostedMembers& members,
+                                                          const std::function<void(const ActorRef&)>& announce) {
   const auto actor_class = find_actor_class(members.actor);
   if (!actor_class) {
     return unexpected(actor_class.error());
@@ -54,6 +55,9 @@ Expected<std::vector<ActorRef>> ClusterCore::host_members(const HostedMembers& m
     }
     num_alive_ += static_cast<std::int64_t>(refs.size());
     groups_.push_back({members.group, ActorGroup(members.group, refs), *actor_class, *init});
+  }
+  for (const ActorRef& ref : refs) {
+    announce(ref);
   }
   start(refs);
   return refs;

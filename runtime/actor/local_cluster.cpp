@@ -141,6 +141,7 @@ class LocalClusterOwner final : public Cluster {
     }
   }
 
+  [[nodiscard]] ClusterCore& core() { return *cluster_; }
   [[nodiscard]] Expected<ActorGroup> find(std::string_view group) const override { return cluster_->find(group); }
   [[nodiscard]] ObjectStore& objects() override { return cluster_->objects(); }
   [[nodiscard]] Topology topology() const override { return cluster_->topology(); }
@@ -164,6 +165,13 @@ class LocalClusterOwner final : public Cluster {
 };
 
 }  // namespace
+
+ClusterCore& core_of(Cluster& cluster) {
+  auto* const owner = dynamic_cast<LocalClusterOwner*>(&cluster);
+  MEMOPD_CHECK(owner != nullptr, "core_of a cluster that is not local");
+  return owner->core();
+}
+
 }  // namespace memopd::detail
 
 namespace memopd {

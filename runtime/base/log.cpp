@@ -101,6 +101,11 @@ void set_log_sink(LogSink sink) {
   holder().sink = sink ? std::move(sink) : LogSink(print_to_stderr);
 }
 
+void log_event(const LogEvent& event) {
+  const std::lock_guard lock(holder().mutex);
+  holder().sink(event);
+}
+
 void log(LogLevel level, std::string_view component, std::string_view name, std::initializer_list<LogField> fields) {
   using namespace std::chrono;
   LogEvent event;
@@ -109,8 +114,7 @@ void log(LogLevel level, std::string_view component, std::string_view name, std:
   event.component = component;
   event.name = name;
   event.fields.assign(fields.begin(), fields.end());
-  const std::lock_guard lock(holder().mutex);
-  holder().sink(event);
+  log_event(event);
 }
 
 }  // namespace memopd

@@ -58,6 +58,9 @@ using LogSink = std::function<void(const LogEvent&)>;
 /// Replaces the sink of the process (default: warnings and errors to stderr). Thread-safe; calls of a sink never overlap.
 void set_log_sink(LogSink sink);
 
+/// Passes on an event that another process logged.
+void log_event(const LogEvent& event);
+
 void log(LogLevel level, std::string_view component, std::string_view name,
          std::initializer_list<LogField> fields = {});
 inline void log_debug(std::string_view component, std::string_view name, std::initializer_list<LogField> fields = {}) {

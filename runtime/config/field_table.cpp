@@ -92,9 +92,9 @@ bool is_allowed(const Field& field, const SettingValue& value) {
       return is_allowed_text(rule, std::get<std::string>(value));
     case Kind::integers: {
       const auto& items = std::get<std::vector<std::int64_t>>(value);
-      return !items.empty() && std::all_of(items.begin(), items.end(), [&](std::int64_t item) {
-        return in_range(rule, static_cast<double>(item));
-      });
+      return (rule.or_empty || !items.empty()) && std::all_of(items.begin(), items.end(), [&](std::int64_t item) {
+               return in_range(rule, static_cast<double>(item));
+             });
     }
   }
   return false;

@@ -28,7 +28,8 @@ struct Rule {
   double high = std::numeric_limits<double>::infinity();
   bool is_low_open = false;
   bool is_high_open = false;
-  bool or_zero = false;  ///< 0 is allowed although it is outside
+  bool or_zero = false;   ///< 0 is allowed although it is outside
+  bool or_empty = false;  ///< of an array: it may have no items
   TextForm form = TextForm::any;
   std::vector<std::string> words = {};  ///< allowed texts; empty = any
 };

@@ -393,7 +393,8 @@ Table net_table() {
   t("lease_ms", &NetConfig::lease_ms, at_least(20), "a process that its parent forgot for so long ends itself");
   t("start_timeout_s", &NetConfig::start_timeout_s, at_least(1), "for a started process to report itself");
   t("host", &NetConfig::host, any(), "numeric address to bind tcp ports to; \"\" = ipc only, one host");
-  t("ports", &NetConfig::ports, between(1, 65535), "[lowest, highest] tcp port; [] = the kernel chooses");
+  t("ports", &NetConfig::ports, {.low = 1, .high = 65535, .or_empty = true},
+    "[lowest, highest] tcp port; [] = the kernel chooses");
   t("encrypt_bulk", &NetConfig::encrypt_bulk, any(), "CURVE on the bulk links too");
   return t.take();
 }

@@ -89,7 +89,8 @@ struct LedgerWriter::State {
   std::int64_t num_repeated = 0;
   std::int64_t num_stale = 0;
   LedgerRecovery recovery;
-  std::optional<Error> broken;  ///< the write that failed; nothing may follow a record that is not whole
+  std::optional<std::int32_t> unused_since;  ///< the last record is a rollback to this step
+  std::optional<Error> broken;               ///< the write that failed; nothing may follow a record that is not whole
   mutable std::mutex mutex;
 
   Expected<void> note(Expected<void> result) {
@@ -129,6 +130,7 @@ struct LedgerWriter::State {
                         fmt::format("ledger record of {} bytes: allowed below 4 GiB", body.size()));
     }
     segments.back().newest_step = std::max(segments.back().newest_step, step);
+    unused_since.reset();
     const std::vector<std::byte> smaller = compressor.compress(body);
     return write_bytes(smaller.empty() ? detail::frame_record(kind, detail::Encoding::plain, body)
                                        : detail::frame_record(kind, detail::Encoding::zstd, smaller));
@@ -161,7 +163,7 @@ struct LedgerWriter::State {
 
   /// Takes over what a record of an earlier writer says.
   void replay(const LedgerRecord& record, Segment& segment);
-  Expected<void> recover();
+  Expected<void> recover(const RecordVisitor& visit);
   Expected<void> remove_oldest(std::size_t count);
 };
 
@@ -182,6 +184,7 @@ struct RecordStep {
 void LedgerWriter::State::replay(const LedgerRecord& record, Segment& segment) {
   const std::int32_t step = std::visit(RecordStep{}, record);
   segment.newest_step = std::max(segment.newest_step, step);
+  unused_since.reset();
   ++recovery.num_records;
   const auto saw_training = [&](const TrajectoryId& id) {
     recovery.newest_step = id.split == kTrainSplit ? std::max(recovery.newest_step, step) : recovery.newest_step;
@@ -205,11 +208,12 @@ void LedgerWriter::State::replay(const LedgerRecord& record, Segment& segment) {
   } else if (const auto* back = std::get_if<RolledBackRecord>(&record)) {
     lineage = back->to_lineage;
     keys.roll_back(back->to_step);
+    unused_since = back->to_step;
     recovery.newest_step = back->to_step - 1;
   }
 }
 
-Expected<void> LedgerWriter::State::recover() {
+Expected<void> LedgerWriter::State::recover(const RecordVisitor& visit) {
   const auto numbers = detail::segment_numbers(folder);
   if (!numbers) {
     return unexpected(numbers.error());
@@ -219,7 +223,7 @@ Expected<void> LedgerWriter::State::recover() {
     detail::SegmentReader reader(path, number == numbers->back());
     Segment segment{number};
     while (true) {
-      const auto record = reader.next();
+      auto record = reader.next();
       if (!record) {
         return unexpected(record.error());
       }
@@ -227,6 +231,9 @@ Expected<void> LedgerWriter::State::recover() {
         break;
       }
       replay(**record, segment);
+      if (visit) {
+        MEMOPD_RETURN_IF_ERROR(visit(**std::move(record)));
+      }
     }
     segment.size_bytes = reader.whole_bytes();
     recovery.torn_bytes = reader.torn_bytes();
@@ -271,10 +278,11 @@ Expected<std::unique_ptr<LedgerWriter>> LedgerWriter::create(const fs::path& fol
   return std::unique_ptr<LedgerWriter>(new LedgerWriter(std::move(state)));
 }
 
-Expected<std::unique_ptr<LedgerWriter>> LedgerWriter::open(const fs::path& folder, const LedgerOptions& options) {
+Expected<std::unique_ptr<LedgerWriter>> LedgerWriter::open(const fs::path& folder, const LedgerOptions& options,
+                                                           const RecordVisitor& visit) {
   MEMOPD_RETURN_IF_ERROR(check(options));
   auto state = std::make_unique<State>(folder, options);
-  MEMOPD_RETURN_IF_ERROR(state->recover());
+  MEMOPD_RETURN_IF_ERROR(state->recover(visit));
   return std::unique_ptr<LedgerWriter>(new LedgerWriter(std::move(state)));
 }
 
@@ -293,6 +301,9 @@ Expected<AppendResult> LedgerWriter::append(const Trajectory& trajectory, std::i
 Expected<void> LedgerWriter::append_step(std::int32_t step, std::int64_t policy_version,
                                          std::vector<TrajectoryId> trained) {
   const std::lock_guard lock(state_->mutex);
+  if (const auto last = state_->keys.last_closed_step(); last && step <= *last) {
+    return {};
+  }
   const StepRecord record{state_->lineage, step, policy_version, std::move(trained)};
   MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::step, step, record));
   state_->keys.close_step(step, record.trajectories);
@@ -304,6 +315,9 @@ Expected<void> LedgerWriter::append_step(std::int32_t step, std::int64_t policy_
 
 Expected<void> LedgerWriter::append_dropped(const TrajectoryId& id, std::int32_t attempt, std::string reason) {
   const std::lock_guard lock(state_->mutex);
+  if (state_->keys.is_closed(id)) {
+    return {};
+  }
   const DroppedRecord record{state_->lineage, id, attempt, std::move(reason)};
   MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::dropped, id.step, record));
   state_->keys.close(id);
@@ -312,10 +326,14 @@ Expected<void> LedgerWriter::append_dropped(const TrajectoryId& id, std::int32_t
 
 Expected<void> LedgerWriter::append_rolled_back(std::int32_t from_step, std::int32_t to_step) {
   const std::lock_guard lock(state_->mutex);
+  if (state_->unused_since == to_step) {
+    return {};
+  }
   const RolledBackRecord record{state_->lineage, state_->lineage + 1, from_step, to_step};
   MEMOPD_RETURN_IF_ERROR(state_->write_record(RecordKind::rolled_back, -1, record));
   ++state_->lineage;
   state_->keys.roll_back(to_step);
+  state_->unused_since = to_step;
   return {};
 }
 

@@ -10,7 +10,7 @@
 //
 // Who closes a step calls, in this order and once the learner has answered: append_dropped for every trajectory of the
 // step that was not trained, whoever gave it up; append_step with the ids that were; sync. So each trajectory ends as
-// exactly one of trained and dropped; audit_ledger (audit.hpp) checks it.
+// exactly one of trained and dropped; audit_ledger (audit.hpp) checks it. Whoever was interrupted says all of it again.
 //
 // Segment `segment-000000.ledger`: "MEMOPDLG", version (u8), 7 zero bytes; then records
 //   size of body (u32), kind (u8), encoding (u8; 0 = plain, 1 = zstd), low 16 bits of XXH3-64 of these 6 bytes,
@@ -60,10 +60,11 @@ class LedgerWriter {
   [[nodiscard]] static Expected<std::unique_ptr<LedgerWriter>> create(const std::filesystem::path& folder,
                                                                       const LedgerOptions& options = {});
   /// Goes on with a ledger in its last lineage: cuts off a torn end (logged), remembers the keys of the last steps, and
-  /// starts a new segment. Reads the whole ledger, one record at a time.
-  /// @error not_found  no segment there; those of read_ledger and create
+  /// starts a new segment. Reads the whole ledger, one record at a time, and gives each to `visit`, if there is one.
+  /// @error not_found  no segment there; those of read_ledger and create; what `visit` returned
   [[nodiscard]] static Expected<std::unique_ptr<LedgerWriter>> open(const std::filesystem::path& folder,
-                                                                    const LedgerOptions& options = {});
+                                                                    const LedgerOptions& options = {},
+                                                                    const RecordVisitor& visit = {});
   ~LedgerWriter();
   LedgerWriter(const LedgerWriter&) = delete;
   LedgerWriter& operator=(const LedgerWriter&) = delete;
@@ -74,12 +75,15 @@ class LedgerWriter {
   /// Writes it without its invocations, which are `num_invocations`. Key: (lineage, id, attempt).
   /// @error already_exists, io_error
   Expected<AppendResult> append(const Trajectory& trajectory, std::int32_t num_invocations);
+  /// Of a step that is closed already: nothing.
   /// @param policy_version  the learner's when the step was closed
   /// @error io_error
   Expected<void> append_step(std::int32_t step, std::int64_t policy_version, std::vector<TrajectoryId> trained);
+  /// Of a trajectory that was trained or dropped already: nothing.
   /// @error io_error
   Expected<void> append_dropped(const TrajectoryId& id, std::int32_t attempt, std::string reason);
-  /// Starts lineage + 1, in which every key is new: what was recorded of steps >= `to_step` does not count.
+  /// Starts lineage + 1, in which every key is new: what was recorded of steps >= `to_step` does not count. Nothing if the
+  /// last record is a rollback to the same step: the lineage that it began has not been used.
   /// @param from_step  the step that was next, or in progress, before
   /// @param to_step    the step that is next now; <= from_step
   Expected<void> append_rolled_back(std::int32_t from_step, std::int32_t to_step);

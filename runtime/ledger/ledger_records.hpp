@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "runtime/base/expected.hpp"
 #include "runtime/data/invocation.hpp"
 #include "runtime/data/trajectory.hpp"
 
@@ -63,5 +66,11 @@ struct PrunedRecord {
   std::int32_t first_segment = 0;
   std::int32_t complete_from_step = 0;  ///< every record of this step and later ones is still there
 };
+
+using LedgerRecord =
+    std::variant<InvocationRecord, TrajectoryRecord, StepRecord, DroppedRecord, RolledBackRecord, PrunedRecord>;
+
+/// Takes a record; an error ends the reading.
+using RecordVisitor = std::function<Expected<void>(LedgerRecord record)>;
 
 }  // namespace memopd

@@ -3,17 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <variant>
 #include <vector>
 
 #include "runtime/base/expected.hpp"
 #include "runtime/ledger/ledger.hpp"
 
 namespace memopd {
-
-using LedgerRecord =
-    std::variant<InvocationRecord, TrajectoryRecord, StepRecord, DroppedRecord, RolledBackRecord, PrunedRecord>;
 
 /// What a reader saw beside the records.
 struct LedgerExtent {
@@ -28,9 +23,6 @@ struct LedgerContents {
   std::vector<LedgerRecord> records;  ///< in the order of writing
   std::int64_t torn_bytes = 0;        ///< as in LedgerExtent
 };
-
-/// Takes a record; an error ends the reading.
-using RecordVisitor = std::function<Expected<void>(LedgerRecord record)>;
 
 /// Gives each record to `visit` in the order of writing; holds one at a time.
 /// @error not_found    no segment there

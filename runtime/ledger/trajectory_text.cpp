@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+std::string name_of(const TrajectoryId& id) { return fmt::format("{}-{}.jsonl", id.split, id.step); }
 
 Json to_json(const Invocation& invocation, const CallText& text) {
   return {{"prompt", text.prompt},
@@ -106,7 +109,35 @@ Expected<void> TrajectoryTextWriter::append(const Trajectory& trajectory, std::s
                       fmt::format("trajectory {}: a split without / names its file", to_string(trajectory.id)));
   }
   const std::lock_guard lock(state_->mutex);
-  return state_->write(fmt::format("{}-{}.jsonl", trajectory.id.split, trajectory.id.step), *line + "\n");
+  return state_->write(name_of(trajectory.id), *line + "\n");
+}
+
+Expected<void> TrajectoryTextWriter::append_if_missing(const Trajectory& trajectory, std::span<const CallText> calls) {
+  const std::filesystem::path path = state_->folder / name_of(trajectory.id);
+  std::uintmax_t whole_bytes = 0;
+  bool is_there = false;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    whole_bytes += line.size() + 1;
+    const Json json = Json::parse(line, nullptr, false);
+    is_there = is_there || (json.is_object() && json.value("trajectory_id", "") == to_string(trajectory.id) &&
+                            json.value("attempt", -1) == trajectory.attempt);
+  }
+  close();
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && std::filesystem::file_size(path, error) > whole_bytes) {
+    std::filesystem::resize_file(path, whole_bytes, error);
+    if (error) {
+      return unexpected(ErrorCode::io_error, fmt::format("trajectories {}: {}", path.string(), error.message()));
+    }
+  }
+  return is_there ? Expected<void>() : append(trajectory, calls);
+}
+
+void TrajectoryTextWriter::close() {
+  const std::lock_guard lock(state_->mutex);
+  state_->file.reset();
+  state_->open_name.clear();
 }
 
 }  // namespace memopd

@@ -39,6 +39,11 @@ class TrajectoryTextWriter {
   /// Writes and flushes one line.
   /// @error invalid_argument, io_error
   Expected<void> append(const Trajectory& trajectory, std::span<const CallText> calls);
+  /// The same after a crash: cuts off a line that never became whole, and writes nothing when this attempt has its line.
+  /// @error invalid_argument, io_error
+  Expected<void> append_if_missing(const Trajectory& trajectory, std::span<const CallText> calls);
+  /// Closes its file, so that somebody else may delete it.
+  void close();
 
  private:
   struct State;

@@ -53,6 +53,15 @@ void WrittenKeys::add(const RecordKey& key, Fingerprint print) {
   by_step_[key.id.step][key.id].prints[{key.attempt, key.invocation_index}] = print;
 }
 
+bool WrittenKeys::is_closed(const TrajectoryId& id) const {
+  const auto step = by_step_.find(id.step);
+  if (step == by_step_.end()) {
+    return false;
+  }
+  const auto known = step->second.find(id);
+  return known != step->second.end() && known->second.is_closed;
+}
+
 void WrittenKeys::close(const TrajectoryId& id) {
   if (!is_forgotten(id.step)) {
     by_step_[id.step][id].is_closed = true;

@@ -42,6 +42,7 @@ class WrittenKeys {
 
   [[nodiscard]] Found find(const RecordKey& key, Fingerprint print) const;
   void add(const RecordKey& key, Fingerprint print);
+  [[nodiscard]] bool is_closed(const TrajectoryId& id) const;
   /// No new record of this trajectory is taken from now on.
   void close(const TrajectoryId& id);
   /// Closes what was trained and forgets what is older than the remembered steps.

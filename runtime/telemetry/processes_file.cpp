@@ -70,7 +70,7 @@ RecordedState parse_state(const std::string& name) {
   throw std::invalid_argument(fmt::format("key \"state\": \"{}\" is no state of a process", name));
 }
 
-void take_identity(const Json& json, ProcessIdentity& identity) {
+void take_identity(const Json& json, HostProcess& identity) {
   take(json, "host", identity.host);
   take(json, "pid", identity.pid);
   take(json, "start_ticks", identity.start_ticks);
@@ -207,13 +207,13 @@ std::string own_host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string("localhost");
 }
 
-ProcessIdentity own_identity() { return {own_host_name(), ::getpid(), process_start_ticks(::getpid())}; }
+HostProcess own_identity() { return {own_host_name(), ::getpid(), process_start_ticks(::getpid())}; }
 
 ProcessesFile launcher_alone(std::string run) {
   return {std::move(run), static_cast<std::int64_t>(1000 * unix_time_s()), own_identity(), {}};
 }
 
-bool is_alive_here(const ProcessIdentity& identity) {
+bool is_alive_here(const HostProcess& identity) {
   return identity.pid > 0 && identity.start_ticks > 0 && identity.host == own_host_name() &&
          process_start_ticks(identity.pid) == identity.start_ticks;
 }

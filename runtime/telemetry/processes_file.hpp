@@ -20,18 +20,18 @@ enum class RecordedState : std::uint8_t { waiting, starting, running, suspect, s
 [[nodiscard]] std::string_view to_string(RecordedState state);
 
 /// One process among all that ever ran on its host. pid 0 = none yet.
-struct ProcessIdentity {
+struct HostProcess {
   std::string host;              ///< own_host_name() of where it runs
   std::int64_t pid = 0;          ///< in the launcher's pid namespace when on its host
   std::int64_t start_ticks = 0;  ///< process_start_ticks(pid)
 
-  friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
+  friend bool operator==(const HostProcess&, const HostProcess&) = default;
 };
 
 struct ProcessRecord {
   std::string name;  ///< "worker/3", "agent/node1"
   std::string node;
-  ProcessIdentity identity;
+  HostProcess identity;
   std::int64_t pgid = 0;         ///< its process group; 0 = none of its own
   std::int64_t incarnation = 0;  ///< counts up with each restart
   RecordedState state = RecordedState::waiting;
@@ -52,7 +52,7 @@ struct ProcessRecord {
 struct ProcessesFile {
   std::string run;
   std::int64_t updated_unix_ms = 0;
-  ProcessIdentity launcher;
+  HostProcess launcher;
   std::vector<ProcessRecord> processes;
 
   friend bool operator==(const ProcessesFile&, const ProcessesFile&) = default;
@@ -76,11 +76,11 @@ Expected<void> save_processes(const std::filesystem::path& run_folder, const Pro
 [[nodiscard]] std::int64_t process_start_ticks(std::int64_t pid);
 
 [[nodiscard]] std::string own_host_name();
-[[nodiscard]] ProcessIdentity own_identity();
+[[nodiscard]] HostProcess own_identity();
 /// Of a run that is this process alone, now.
 [[nodiscard]] ProcessesFile launcher_alone(std::string run);
 
 /// Whether exactly this process runs now on this host. One of another host is never alive here.
-[[nodiscard]] bool is_alive_here(const ProcessIdentity& identity);
+[[nodiscard]] bool is_alive_here(const HostProcess& identity);
 
 }  // namespace memopd

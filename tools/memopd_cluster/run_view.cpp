@@ -163,7 +163,7 @@ Expected<RunView> load_run_view(const fs::path& folder, std::int64_t now_unix_ms
 int exit_code_of(RunLife life) { return life == RunLife::failed || life == RunLife::lost ? 1 : 0; }
 
 std::string describe_life(const RunView& view) {
-  const ProcessIdentity launcher = view.processes ? view.processes->launcher : ProcessIdentity{};
+  const HostProcess launcher = view.processes ? view.processes->launcher : HostProcess{};
   switch (view.life) {
     case RunLife::running:
       return fmt::format("running, pid {} on {}{}", launcher.pid, visible(launcher.host),

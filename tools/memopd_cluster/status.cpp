@@ -22,7 +22,7 @@ Json launcher_json(const RunView& view) {
   if (!view.processes) {
     return nullptr;
   }
-  const ProcessIdentity& launcher = view.processes->launcher;
+  const HostProcess& launcher = view.processes->launcher;
   const bool is_here = launcher.host == own_host_name();
   return {{"host", launcher.host},
           {"pid", launcher.pid},

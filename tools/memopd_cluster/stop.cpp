@@ -33,7 +33,7 @@ void say(const std::string& text) {
 }
 
 /// Until the launcher is gone; says when a step or an event is new.
-void wait_for_launcher(const StopArguments& arguments, const ProcessIdentity& launcher) {
+void wait_for_launcher(const StopArguments& arguments, const HostProcess& launcher) {
   std::string shown;
   while (is_alive_here(launcher)) {
     const auto view = load_run_view(arguments.run, now_ms());
@@ -74,7 +74,7 @@ int report_gone(const ProcessesFile& file) {
 
 }  // namespace
 
-Expected<void> signal_process(const ProcessIdentity& identity, int signal) {
+Expected<void> signal_process(const HostProcess& identity, int signal) {
   if (identity.host != own_host_name()) {
     return unexpected(ErrorCode::refused,
                       fmt::format("pid {} is of host {}, this is {}", identity.pid, identity.host, own_host_name()));
@@ -123,7 +123,7 @@ int stop(const StopArguments& arguments) {
   if (!file) {
     return report_error("nothing to stop: " + file.error().message, kExitUsage);
   }
-  const ProcessIdentity& launcher = file->launcher;
+  const HostProcess& launcher = file->launcher;
   if (launcher.host != own_host_name()) {
     return report_error(
         fmt::format("the launcher runs on {}, this is {}: stop it there", launcher.host, own_host_name()),

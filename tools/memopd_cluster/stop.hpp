@@ -23,7 +23,7 @@ struct StopArguments {
 /// @error target_down  it is gone, or its pid is another's
 /// @error refused      it is of another host
 /// @error io_error     not allowed
-[[nodiscard]] Expected<void> signal_process(const ProcessIdentity& identity, int signal);
+[[nodiscard]] Expected<void> signal_process(const HostProcess& identity, int signal);
 
 /// SIGKILL to the launcher, then to the recorded processes of this host and their groups. @return how many were hit
 [[nodiscard]] int kill_recorded(const ProcessesFile& file);

@@ -4,12 +4,48 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "policies/model/thread_settings.hpp"
+#include "runtime/cluster/host_resources.hpp"
 
 namespace memopd {
 
 namespace {
 
 constexpr std::chrono::hours kNoDeadline{24};
+
+ProcessClusterOptions process_options(const Config& config, const RoleSelection& selection) {
+  ProcessClusterOptions options;
+  options.links.heartbeat_ms = config.net.heartbeat_ms;
+  options.links.dead_after_ms = config.net.dead_after_ms;
+  options.links.lease_ms = config.net.lease_ms;
+  options.links.tcp_host = config.net.host;
+  options.links.port_lo = config.net.ports.empty() ? 0 : config.net.ports[0];
+  options.links.port_hi = config.net.ports.empty() ? 0 : config.net.ports[1];
+  options.links.encrypt_bulk = config.net.encrypt_bulk;
+  const HostResources host = read_host_resources();
+  for (const NodeConfig& node : config.node) {
+    constexpr double kGib = 1024.0 * 1024 * 1024;
+    options.nodes.push_back(
+        {node.name, node.cpus > 0 ? node.cpus : host.usable_cpus,
+         node.memory_gib > 0 ? node.memory_gib * kGib : static_cast<double>(host.memory_limit_bytes),
+         split_labels(node.labels)});
+  }
+  options.start_timeout = std::chrono::seconds(config.net.start_timeout_s);
+  options.num_threads = config.run.num_threads;
+  if (!selection.run_directory.empty()) {
+    options.log_folder = selection.run_directory + "/logs";
+  }
+  return options;
+}
+
+/// One process, or several as [[role]] says.
+Expected<std::unique_ptr<Cluster>> make_session_cluster(const Config& config, const RoleSelection& selection) {
+  if (config.role.empty()) {
+    return make_local_cluster({.threads = config.run.num_threads});
+  }
+  auto cluster = make_process_cluster(process_options(config, selection));
+  return cluster ? Expected<std::unique_ptr<Cluster>>(*std::move(cluster))
+                 : Expected<std::unique_ptr<Cluster>>(unexpected(cluster.error()));
+}
 
 }  // namespace
 
@@ -20,8 +56,11 @@ LocalSession::~LocalSession() { cluster_->shutdown(); }
 
 Expected<std::unique_ptr<LocalSession>> LocalSession::start(const Config& config, const RoleSelection& selection) {
   set_operation_threads(1);
-  std::unique_ptr<LocalSession> session(
-      new LocalSession(config, make_local_cluster({.threads = config.run.num_threads})));
+  auto cluster = make_session_cluster(config, selection);
+  if (!cluster) {
+    return unexpected(cluster.error());
+  }
+  std::unique_ptr<LocalSession> session(new LocalSession(config, *std::move(cluster)));
   auto coordinator = spawn_roles(*session->cluster_, config, selection);
   if (!coordinator) {
     return unexpected(coordinator.error());

@@ -9,6 +9,7 @@
 #include "actors/messages.hpp"
 #include "actors/roles.hpp"
 #include "runtime/actor/cluster.hpp"
+#include "runtime/cluster/head.hpp"
 #include "runtime/config/schema.hpp"
 
 namespace memopd {
@@ -33,6 +34,8 @@ class LocalSession {
   Expected<EvaluationResult> evaluate(const EvaluationRequest& request);
 
   [[nodiscard]] Cluster& cluster() { return *cluster_; }
+  /// The processes of the session; null when it has none but this one.
+  [[nodiscard]] HeadCluster* processes() { return dynamic_cast<HeadCluster*>(cluster_.get()); }
   [[nodiscard]] const ActorRef& coordinator() const { return coordinator_; }
   /// "env/0: cause" once an actor has failed.
   [[nodiscard]] std::string first_failure() const;

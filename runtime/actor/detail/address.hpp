@@ -87,6 +87,8 @@ class Address final : public AnswerSink, public std::enable_shared_from_this<Add
   Watchers set_away(std::string reason);
   /// It has a mailbox, under `incarnation`. @return what was held meanwhile, in order: carry it on before anything else
   std::deque<HeldEnvelope> set_back(std::uint64_t incarnation);
+  [[nodiscard]] bool is_away() const;
+  [[nodiscard]] bool is_awaited() const;  ///< away, and something is held for it
   /// Keeps `envelope` for an actor that is away; false: it is not, and nothing happened.
   bool hold(const std::string& from, Envelope& envelope);
   /// Notifies at once if the end has come already.

@@ -60,11 +60,16 @@ class ClusterCore : public virtual Cluster, public Executor {
   /// Whether the actor that `down` tells of will be restarted: then its address stays.
   [[nodiscard]] virtual bool is_returning(const Down&) { return false; }
 
+  /// Whether such a group may be spawned, as far as options, names and the type of the init message say.
+  [[nodiscard]] static Expected<void> check_spawn(std::string_view actor, const SpawnOptions& options,
+                                                  std::string_view group, const Payload& init);
   /// What actors see as cluster() and objects() instead of this one; both outlive it.
   void set_front(Cluster* front) { front_ = front; }
   [[nodiscard]] Cluster& front() { return front_ != nullptr ? *front_ : *this; }
   /// Some members of a group, under the names they have in a larger cluster. @error as spawn_any
-  Expected<std::vector<ActorRef>> host_members(const HostedMembers& members);
+  /// @param announce  called for each before it starts
+  Expected<std::vector<ActorRef>> host_members(const HostedMembers& members,
+                                               const std::function<void(const ActorRef&)>& announce);
   [[nodiscard]] TrafficLog& client_traffic() { return client_traffic_; }
 
   void actor_ended(const Down& down) override;
@@ -94,7 +99,6 @@ class ClusterCore : public virtual Cluster, public Executor {
     const ActorClass* actor_class = nullptr;
     Payload init = {};
   };
-  [[nodiscard]] Expected<void> check_spawn(const SpawnOptions& options, std::string_view group) const;
   [[nodiscard]] const Group* find_locked(std::string_view group) const;
   Expected<std::vector<std::unique_ptr<ActorCell>>> construct_cells(const ActorClass& actor_class,
                                                                     const SpawnOptions& options, std::string_view group,
@@ -116,5 +120,8 @@ class ClusterCore : public virtual Cluster, public Executor {
   bool is_closed_ = false;
   std::optional<Down> first_failure_;
 };
+
+/// The core of a cluster that make_local_cluster made (MEMOPD_CHECK).
+[[nodiscard]] ClusterCore& core_of(Cluster& cluster);
 
 }  // namespace memopd::detail

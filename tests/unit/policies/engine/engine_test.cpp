@@ -213,12 +213,32 @@ TEST_CASE("weights are refused while a request is active, and when they do not f
   REQUIRE(fixture.engine->submit(request(1, {3}, {.max_response_tokens = 5})));
   CHECK(fixture.engine->load_weights(weights));  // waiting requests have computed nothing yet
   static_cast<void>(fixture.engine->step());
-  CHECK(fixture.engine->load_weights(weights).error().code == ErrorCode::refused);
+  weights.policy_version = 2;
+  const auto refused = fixture.engine->load_weights(weights);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::refused);
   CHECK((fixture.drain().at(1).policy_versions == std::vector<VersionRun>{{1, 5}}));
   weights.tensors.pop_back();
-  weights.policy_version = 2;
   CHECK(fixture.engine->load_weights(weights).error().code == ErrorCode::shape_mismatch);
   CHECK(fixture.engine->policy_version() == 1);
+}
+
+TEST_CASE("weights that come again change nothing, a lower version of a new lineage is loaded", "[engine][CL-3]") {
+  EngineFixture fixture;
+  const WeightSet later = to_weight_set(tiny_model(fixture.config, 9), 0, 2);
+  REQUIRE(fixture.engine->load_weights(later));
+  REQUIRE(fixture.engine->submit(request(1, {3}, {.max_response_tokens = 5})));
+  static_cast<void>(fixture.engine->step());
+  CHECK(fixture.engine->load_weights(later));  // active requests go on
+  CHECK(fixture.engine->counters().weight_loads == 1);
+  CHECK((fixture.drain().at(1).policy_versions == std::vector<VersionRun>{{2, 5}}));
+
+  REQUIRE(fixture.engine->load_weights(to_weight_set(fixture.model, 1, 1)));
+
+  CHECK(fixture.engine->policy_version() == 1);
+  CHECK(fixture.engine->lineage() == 1);
+  CHECK(
+      (fixture.alone(request(2, {3}, {.max_response_tokens = 5})).policy_versions == std::vector<VersionRun>{{1, 5}}));
 }
 
 TEST_CASE("logits that are not finite end their request only, counted", "[engine][error]") {

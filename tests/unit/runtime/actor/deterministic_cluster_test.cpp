@@ -165,6 +165,23 @@ TEST_CASE("a duplicated request is answered once", "[actor][CL-1]") {
   CHECK(cluster->ask<Numbers>(counter, Recorded{}, 1s).get()->values == std::vector<std::int64_t>{1, 1, 1, 1});
 }
 
+TEST_CASE("requests still on their way at the end of a cluster are answered", "[actor][CL-1]") {
+  auto cluster = make_deterministic_cluster();
+  const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];
+  cluster->run();
+  cluster->set_faults([](const Delivery& delivery) { return Fault{.delay = 1s * (1 + delivery.index)}; });
+  std::vector<Future<Total>> answers;
+  for (int i = 0; i < 20; ++i) {
+    answers.push_back(cluster->ask<Total>(counter, Add{1}, 100s));
+  }
+
+  cluster->shutdown();
+
+  for (auto& answer : answers) {
+    CHECK(answer.get().error().code == ErrorCode::target_down);
+  }
+}
+
 TEST_CASE("delays keep the order of a pair and change that between pairs", "[actor]") {
   const auto cluster = make_deterministic_cluster();
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];

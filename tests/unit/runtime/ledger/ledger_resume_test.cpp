@@ -192,3 +192,76 @@ TEST_CASE("a pruned ledger is opened and numbered on", "[ledger][CL-3]") {
   CHECK(audit.violations.empty());
   CHECK(audit.complete_from_step == 3);
 }
+
+TEST_CASE("what is said again of a step's end is written once, also by the next writer", "[ledger][RL-2]") {
+  const LedgerFolder folder;
+  const auto say = [](LedgerWriter& writer) {
+    REQUIRE(writer.append_dropped({"train", 1, 1, 0}, 0, "timeout"));
+    REQUIRE(writer.append_step(1, 7, {train(1)}));
+  };
+  {
+    const auto writer = LedgerWriter::create(folder.path());
+    REQUIRE(writer);
+    write_steps(**writer, 0, 1);
+    REQUIRE((*writer)->append(of(train(1), invocation(0, {1, 2}, {1}))));
+    REQUIRE((*writer)->append(of(train(1), trajectory({})), 1));
+    REQUIRE((*writer)->append(of({"train", 1, 1, 0}, trajectory({})), 0));
+    REQUIRE((*writer)->append_dropped({"train", 1, 1, 0}, 0, "timeout"));  // and killed
+  }
+  {
+    const auto writer = LedgerWriter::open(folder.path());
+    REQUIRE(writer);
+    say(**writer);
+    say(**writer);
+  }
+  const auto writer = LedgerWriter::open(folder.path());
+  REQUIRE(writer);
+  say(**writer);
+
+  const LedgerAudit audit = audit_ledger(*read_ledger(folder.path()));
+  CHECK(audit.violations == std::vector<std::string>{});
+  CHECK(audit.num_steps == 2);
+  CHECK(audit.num_trained == 2);
+  CHECK(audit.num_dropped() == 1);
+}
+
+TEST_CASE("a rollback that is said again before anything was recorded is one", "[ledger][CL-3]") {
+  const LedgerFolder folder;
+  {
+    const auto writer = LedgerWriter::create(folder.path());
+    REQUIRE(writer);
+    write_steps(**writer, 0, 2);
+    REQUIRE((*writer)->append_rolled_back(2, 1));
+  }
+  const auto writer = LedgerWriter::open(folder.path());
+  REQUIRE(writer);
+
+  REQUIRE((*writer)->append_rolled_back(2, 1));
+  CHECK((*writer)->lineage() == 1);
+  REQUIRE((*writer)->append_rolled_back(2, 0));  // to another step: another one
+  CHECK((*writer)->lineage() == 2);
+  write_steps(**writer, 0, 1);
+  REQUIRE((*writer)->append_rolled_back(1, 0));
+  CHECK((*writer)->lineage() == 3);
+}
+
+TEST_CASE("who opens a ledger sees its records, and its refusal ends the opening", "[ledger]") {
+  const LedgerFolder folder;
+  {
+    const auto writer = LedgerWriter::create(folder.path());
+    REQUIRE(writer);
+    write_steps(**writer, 0, 2);
+  }
+  std::size_t num_seen = 0;
+  const auto opened = LedgerWriter::open(folder.path(), {}, [&](const LedgerRecord&) {
+    ++num_seen;
+    return Expected<void>();
+  });
+  CHECK(opened);
+  CHECK(num_seen == 6);
+
+  const auto refused = LedgerWriter::open(
+      folder.path(), {}, [](const LedgerRecord&) { return Expected<void>(unexpected(ErrorCode::refused, "enough")); });
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "enough");
+}

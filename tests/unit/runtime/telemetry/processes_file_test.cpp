@@ -88,7 +88,7 @@ TEST_CASE("processes.json names what is wrong in it", "[telemetry][error]") {
 
 TEST_CASE("a process is alive only under its own start time and host", "[telemetry][pain:L04]") {
   Child child;
-  const ProcessIdentity identity{own_host_name(), child.pid(), process_start_ticks(child.pid())};
+  const HostProcess identity{own_host_name(), child.pid(), process_start_ticks(child.pid())};
   REQUIRE(identity.start_ticks > 0);
   CHECK(is_alive_here(identity));
   CHECK(is_alive_here(own_identity()));

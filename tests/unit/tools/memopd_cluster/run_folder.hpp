@@ -40,7 +40,7 @@ class WaitingChild {
   WaitingChild& operator=(const WaitingChild&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] memopd::ProcessIdentity identity() const {
+  [[nodiscard]] memopd::HostProcess identity() const {
     return {memopd::own_host_name(), pid_, memopd::process_start_ticks(pid_)};
   }
   [[nodiscard]] bool is_running() const { return memopd::process_start_ticks(pid_) != 0; }
@@ -76,7 +76,7 @@ class RunFolder {
   void append(const std::string& name, const std::string& text) const {
     std::ofstream(path() / name, std::ios::binary | std::ios::app) << text;
   }
-  void launched_by(const memopd::ProcessIdentity& launcher) const {
+  void launched_by(const memopd::HostProcess& launcher) const {
     (void)memopd::save_processes(path(), {"try2", 1000, launcher, {}});
   }
 

@@ -19,7 +19,7 @@ RunView view_of(const RunFolder& run) {
   return *view;
 }
 
-ProcessIdentity gone() { return {own_host_name(), 0x7ffffff0, 12}; }
+HostProcess gone() { return {own_host_name(), 0x7ffffff0, 12}; }
 
 std::string summary_of(Verdict verdict, std::int64_t steps, std::string first_failure = "") {
   Summary summary;
@@ -78,7 +78,7 @@ TEST_CASE("a launcher that went without ending its run has lost it", "[memopd_cl
 
 TEST_CASE("a pid that is another process's by now is no launcher", "[memopd_cluster][pain:L04]") {
   const RunFolder run;
-  ProcessIdentity launcher = own_identity();
+  HostProcess launcher = own_identity();
   --launcher.start_ticks;
   run.launched_by(launcher);
   CHECK(view_of(run).life == RunLife::lost);

@@ -8,7 +8,7 @@ using namespace memopd;
 
 namespace {
 
-ProcessRecord record_of(const ProcessIdentity& identity, std::int64_t pgid = 0) {
+ProcessRecord record_of(const HostProcess& identity, std::int64_t pgid = 0) {
   ProcessRecord record;
   record.name = "worker/0";
   record.identity = identity;
@@ -31,7 +31,7 @@ TEST_CASE("a signal reaches the recorded process", "[memopd_cluster][ST-1]") {
 
 TEST_CASE("a signal never reaches another process of the same pid", "[memopd_cluster][ST-1][pain:L04]") {
   WaitingChild child;
-  ProcessIdentity other = child.identity();
+  HostProcess other = child.identity();
   ++other.start_ticks;
   CHECK(signal_process(other, SIGKILL).error().code == ErrorCode::target_down);
   other = child.identity();

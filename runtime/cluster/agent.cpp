@@ -1,0 +1,238 @@
+#include "runtime/cluster/agent.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+#include "runtime/cluster/host_resources.hpp"
+#include "runtime/cluster/lease.hpp"
+#include "runtime/cluster/process_link.hpp"
+#include "runtime/cluster/process_table.hpp"
+#include "runtime/cluster/worker.hpp"
+#include "runtime/objects/object_server.hpp"
+
+namespace memopd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kGrace{1000};
+
+class Agent {
+ public:
+  explicit Agent(ProcessStart start) : start_(std::move(start)), last_lease_(Clock::now()) {}
+
+  Expected<void> begin() {
+    ObjectServerOptions objects;
+    objects.socket = object_socket_of(start_.links, start_.node);
+    auto server = ObjectServer::start(objects);
+    if (!server) {
+      return unexpected(server.error());
+    }
+    objects_ = *std::move(server);
+    object_socket_ = objects.socket.string();
+    ProcessTableHandlers on;
+    on.on_suspect = [this](const std::string& name, std::int64_t silent_ms) {
+      suspect(name, static_cast<double>(silent_ms));
+    };
+    on.on_recovered = [this](const std::string& name) { suspect(name, 0); };
+    on.on_exit = [this](const std::string& name, const ExitReport& report) { exited(name, report); };
+    auto table = ProcessTable::start({.heartbeat_interval = std::chrono::milliseconds(start_.links.heartbeat_ms),
+                                      .dead_after = std::chrono::milliseconds(start_.links.dead_after_ms),
+                                      .log_folder = {}},
+                                     std::move(on));
+    if (!table) {
+      return unexpected(table.error());
+    }
+    table_ = *std::move(table);
+    auto link = ProcessLink::start(start_, handlers());
+    if (!link) {
+      return unexpected(link.error());
+    }
+    link_ = *std::move(link);
+    return {};
+  }
+
+  [[noreturn]] void serve() {
+    const std::chrono::milliseconds heartbeat(start_.links.heartbeat_ms);
+    auto next_report = Clock::now();
+    auto last_turn = Clock::now();
+    while (true) {
+      queue_.run(std::chrono::milliseconds(50));
+      const auto now = Clock::now();
+      if (now - last_turn > heartbeat) {
+        last_lease_ = now;  // this process itself stood still: give the head a turn before judging it
+      }
+      last_turn = now;
+      if (now - last_lease_ > std::chrono::milliseconds(start_.links.lease_ms)) {
+        end(kExitHeadLost, "the head did not renew the lease");
+      }
+      if (is_linked_ && now >= next_report) {
+        next_report = now + heartbeat;
+        report();
+      }
+    }
+  }
+
+  [[noreturn]] void end(int code, const std::string& why) {
+    table_->shutdown(code == 0 ? kGrace : std::chrono::milliseconds(0));
+    std::error_code ignored;
+    std::filesystem::remove_all(start_.links.ipc_folder, ignored);
+    leave_process(code, why);
+  }
+
+  void post_end(int code, const std::string& why) {
+    queue_.post([this, code, why] { end(code, why); });
+  }
+
+ private:
+  ProcessLink::Handlers handlers() {
+    ProcessLink::Handlers on;
+    on.on_peer_up = [this](const Peer& peer) {
+      if (peer.identity.role == kLauncher) {
+        queue_.post([this] { say_hello(); });
+      }
+    };
+    on.on_peer_down = [this](const Peer& peer, const Error& reason) {
+      if (peer.identity.role == kLauncher) {
+        post_end(kExitHeadLost, "link to the launcher lost: " + reason.message);
+      }
+    };
+    on.on_dial_failed = [this](const DialRequest&, const Error& error) {
+      post_end(kExitHeadLost, "no launcher to link to: " + error.message);
+    };
+    on.on_frame = [this](const Peer& peer, const FrameView& frame) { return take(peer, frame); };
+    return on;
+  }
+
+  void say_hello() {
+    const HostResources host = read_host_resources();
+    (void)link_->tell_head(
+        AgentHello{host.usable_cpus, static_cast<double>(host.memory_limit_bytes), host.host_name, object_socket_});
+    is_linked_ = true;
+  }
+
+  Expected<void> take(const Peer& peer, const FrameView& frame) {
+    if (peer.identity.role != kLauncher) {
+      return unexpected(ErrorCode::refused, std::string(frame.name) + " from " + peer.identity.role);
+    }
+    if (frame.name == "AgentLease") {
+      queue_.post([this] { last_lease_ = Clock::now(); });
+    } else if (frame.name == "StartProcess") {
+      auto request = decode_parsed<StartProcess>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      queue_.post([this, request = *std::move(request)] { launch(request); });
+    } else if (frame.name == "KillProcess") {
+      auto request = decode_parsed<KillProcess>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      queue_.post([this, request = *std::move(request)] {
+        if (incarnation_of(request.process) == request.incarnation) {
+          table_->kill(request.process, request.reason);
+        }
+      });
+    } else if (frame.name == "StopProcess") {
+      auto request = decode_parsed<StopProcess>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      post_end(0, "");
+    } else {
+      return unexpected(ErrorCode::bad_schema, "unknown message " + std::string(frame.name));
+    }
+    return {};
+  }
+
+  void launch(const StartProcess& request) {
+    {
+      const std::lock_guard lock(mutex_);
+      incarnations_[request.process] = request.incarnation;
+    }
+    ChildSpec child;
+    child.name = request.process;
+    child.argv = start_.worker_command;
+    child.argv.push_back(request.process);  // for whoever reads the process list; it means nothing
+    child.stdin_bytes = request.start;
+    if (!start_.log_folder.empty()) {
+      std::string file = request.process;
+      std::replace(file.begin(), file.end(), '/', '-');
+      child.log_file = std::filesystem::path(start_.log_folder) / (file + ".out");
+    }
+    const auto mark = table_->launch(child);
+    if (mark) {
+      (void)link_->tell_head(ProcessStarted{request.process, request.incarnation, mark->pid, mark->pgid,
+                                            static_cast<std::int64_t>(mark->start_ticks)});
+    } else {
+      (void)link_->tell_head(
+          ProcessExited{request.process, request.incarnation, mark.error().message, 127, false, 0, {}});
+    }
+  }
+
+  std::uint64_t incarnation_of(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return incarnations_[name];
+  }
+
+  void suspect(const std::string& name, double silent_ms) {
+    (void)link_->tell_head(ProcessSuspect{name, incarnation_of(name), silent_ms});
+  }
+
+  void exited(const std::string& name, const ExitReport& report) {
+    (void)link_->tell_head(ProcessExited{name, incarnation_of(name), report.text, report.shell_code,
+                                         report.was_asked_to_stop || report.shell_code == 0, report.peak_rss_bytes,
+                                         report.last_lines});
+  }
+
+  void report() {
+    AgentReport report;
+    for (const auto& child : table_->snapshot()) {
+      report.processes.push_back({child.name, static_cast<double>(child.silent_ms), child.rss_bytes, child.cpu_s});
+    }
+    (void)link_->tell_head(report);
+  }
+
+  const ProcessStart start_;
+  TaskQueue queue_;
+  Clock::time_point last_lease_;
+  std::string object_socket_;
+  std::unique_ptr<ObjectServer> objects_;
+  std::unique_ptr<ProcessLink> link_;
+  std::unique_ptr<ProcessTable> table_;  // its handlers use the link
+  std::atomic<bool> is_linked_{false};
+  std::mutex mutex_;  // guards what follows
+  std::map<std::string, std::uint64_t> incarnations_;
+};
+
+}  // namespace
+
+void run_agent() {
+  (void)std::signal(SIGINT, SIG_IGN);
+  auto start = read_process_start();
+  if (!start) {
+    leave_process(kExitBadStart, "agent: " + start.error().message);
+  }
+  const LinkSettings links = start->links;
+  static std::atomic<Agent*> serving{nullptr};  // set once it has what must be cleaned up
+  const auto lease = Lease::start({.heartbeat_interval = std::chrono::milliseconds(links.heartbeat_ms),
+                                   .lease = std::chrono::milliseconds(links.lease_ms),
+                                   .on_lost = [](const std::string& why) {
+                                     if (Agent* const self = serving.load(); self != nullptr) {
+                                       self->post_end(kExitForgotten, why);
+                                       std::this_thread::sleep_for(std::chrono::seconds(3));
+                                     }
+                                     leave_process(kExitForgotten, why);
+                                   }});
+  Agent agent(*std::move(start));
+  if (auto begun = agent.begin(); !begun) {
+    leave_process(kExitBadStart, "agent: " + begun.error().message);
+  }
+  serving = &agent;
+  agent.serve();
+}
+
+}  // namespace memopd

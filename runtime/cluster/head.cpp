@@ -1,0 +1,496 @@
+#include "runtime/cluster/head.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/check.hpp"
+#include "runtime/cluster/agent.hpp"
+#include "runtime/cluster/head_state.hpp"
+#include "runtime/cluster/host_resources.hpp"
+#include "runtime/cluster/process_link.hpp"
+#include "runtime/cluster/process_table.hpp"
+#include "runtime/cluster/worker.hpp"
+#include "runtime/objects/shared_object_store.hpp"
+
+namespace memopd {
+namespace {
+
+constexpr const char* kAgentWord = "memopd-agent";
+constexpr const char* kWorkerWord = "memopd-worker";
+constexpr std::chrono::milliseconds kTurn{20};
+
+Expected<std::string> make_ipc_folder() {
+  std::string path = (std::filesystem::temp_directory_path() / "memopd-XXXXXX").string();
+  if (mkdtemp(path.data()) == nullptr) {
+    return unexpected(ErrorCode::io_error, "a folder for sockets, " + path + ": " + std::strerror(errno));
+  }
+  return path;
+}
+
+/// Fills in what was left open. @error io_error
+Expected<ProcessClusterOptions> complete(ProcessClusterOptions options) {
+  if (options.nodes.empty()) {
+    const HostResources host = read_host_resources();
+    options.nodes.push_back({"local", host.usable_cpus, static_cast<double>(host.memory_limit_bytes), {}});
+  }
+  if (options.agent_command.empty()) {
+    options.agent_command = {"/proc/self/exe", kAgentWord};
+  }
+  if (options.worker_command.empty()) {
+    options.worker_command = {"/proc/self/exe", kWorkerWord};
+  }
+  if (options.links.ipc_folder.empty()) {
+    auto folder = make_ipc_folder();
+    if (!folder) {
+      return unexpected(folder.error());
+    }
+    options.links.ipc_folder = *std::move(folder);
+  }
+  return options;
+}
+
+class Head final : public HeadCluster {
+ public:
+  explicit Head(ProcessClusterOptions options) : options_(std::move(options)) {}
+
+  ~Head() override {
+    (void)shutdown(kShutdownPatience);
+    cluster_->links().close();
+    std::error_code ignored;
+    std::filesystem::remove_all(options_.links.ipc_folder, ignored);
+  }
+
+  Expected<void> begin() {
+    auto key = RunKey::generate();
+    if (!key) {
+      return unexpected(key.error());
+    }
+    LocalClusterOptions local;
+    local.threads = options_.num_threads;
+    local.policy = options_.policy;
+    auto scheduler = make_local_cluster_checked(local);
+    if (!scheduler) {
+      return unexpected(scheduler.error());
+    }
+    cluster_ = std::make_unique<ProcessCluster>(*std::move(scheduler), kLauncher, 1, make_local_object_store());
+    cluster_->set_spawner([this](std::string_view actor, const SpawnOptions& options, std::string_view group,
+                                 Payload init) { return spawn_any(actor, options, group, std::move(init)); });
+    cluster_->set_elsewhere([this](Topology& topology) { add_reports(topology); }, [this] { return failure(); });
+    MEMOPD_RETURN_IF_ERROR(start_transport(*key));
+    return start_agents();
+  }
+
+  // Cluster.
+  [[nodiscard]] Expected<ActorGroup> find(std::string_view group) const override { return cluster_->find(group); }
+  [[nodiscard]] ObjectStore& objects() override { return cluster_->objects(); }
+  [[nodiscard]] Topology topology() const override { return cluster_->topology(); }
+  void stop(const ActorRef& actor, std::string_view reason) override { cluster_->stop(actor, reason); }
+  [[nodiscard]] std::optional<Down> first_failure() const override { return cluster_->first_failure(); }
+  std::shared_ptr<detail::FutureState> ask_any(const ActorRef& target, Payload message,
+                                               std::chrono::milliseconds timeout) override {
+    return cluster_->ask_any(target, std::move(message), timeout);
+  }
+  Expected<void> tell_any(const ActorRef& target, Payload message) override {
+    return cluster_->tell_any(target, std::move(message));
+  }
+  SpawnedGroup spawn_any(std::string_view actor, const SpawnOptions& options, std::string_view group,
+                         Payload init) override;
+  ShutdownReport shutdown(std::chrono::milliseconds patience) override;
+
+  // HeadCluster.
+  [[nodiscard]] std::vector<ProcessView> processes() const override;
+  Expected<void> wait_until_started(std::chrono::milliseconds patience) override;
+  [[nodiscard]] int failure_exit_code() const override {
+    const std::lock_guard lock(mutex_);
+    return state_->supervisor().failure() ? state_->supervisor().failure()->exit_code : 0;
+  }
+
+ private:
+  Expected<void> start_transport(const RunKey& key);
+  Expected<void> start_agents();
+  Expected<void> start_agent(const std::string& node);
+  void agent_ended(const std::string& name, const ExitReport& report);
+  [[nodiscard]] SpawnedGroup spawn_here(std::string_view actor, const SpawnOptions& options, std::string_view group,
+                                        Payload init);
+  Expected<void> take(const Peer& peer, std::span<const std::byte> body);
+  void serve();
+  void add_reports(Topology& topology) const {
+    const std::lock_guard lock(mutex_);
+    state_->add_reports(topology);
+  }
+  [[nodiscard]] std::optional<Down> failure() const {
+    const std::lock_guard lock(mutex_);
+    const auto& report = state_->supervisor().failure();
+    return report ? std::optional<Down>(Down{report->process, report->cause, true}) : std::nullopt;
+  }
+  bool wait_for_workers(std::chrono::milliseconds patience);
+  Expected<void> connect_objects();
+
+  ProcessClusterOptions options_;
+  ProcessStart start_;  ///< of agents and workers, but for who they are
+  std::unique_ptr<ProcessCluster> cluster_;
+  std::unique_ptr<Transport> transport_;
+  mutable std::mutex mutex_;  // guards the state and what follows it
+  std::condition_variable changed_;
+  std::unique_ptr<HeadState> state_;
+  std::map<std::string, std::uint64_t> agent_incarnations_;
+  std::map<std::string, RestartTracker> agent_restarts_;
+  std::map<std::string, std::chrono::nanoseconds> agents_due_;
+  std::map<std::string, std::vector<ProcessMark>>
+      leftovers_;  ///< by node: an agent's workers end before the next starts
+  std::optional<FailureReport> node_failure_;
+  bool is_ending_ = false;
+  std::mutex shutdown_mutex_;
+  std::unique_ptr<ProcessTable> agents_;
+  std::atomic<bool> has_ended_{false};
+  std::thread thread_;
+};
+
+Expected<void> Head::start_transport(const RunKey& key) {
+  start_.key = key.text();
+  start_.run = make_random_id<RunId>();
+  start_.links = options_.links;
+  start_.log_folder = options_.log_folder;
+  start_.worker_command = options_.worker_command;
+  start_.num_threads = options_.num_threads;
+  auto transport_settings = transport_options(key, start_.run, kLauncher, 1, options_.links);
+  start_.head_instance = transport_settings.self.instance;
+  TransportHandlers on;
+  on.on_peer_up = [this](const Peer& peer) {
+    cluster_->links().peer_up(peer);
+    const std::lock_guard lock(mutex_);
+    if (state_) {
+      state_->peer_up(peer);
+    }
+  };
+  on.on_peer_down = [this](const Peer& peer, const Error& reason) {
+    cluster_->links().peer_down(peer, reason);
+    const std::lock_guard lock(mutex_);
+    if (state_) {
+      state_->peer_down(peer, reason);
+    }
+    changed_.notify_all();
+  };
+  on.on_dial_failed = [this](const DialRequest& request, const Error& error) {
+    cluster_->links().dial_failed(request, error);
+  };
+  on.on_message = [this](const Peer& peer, std::span<const std::byte> body) { return take(peer, body); };
+  auto transport = Transport::start(std::move(transport_settings), std::move(on));
+  if (!transport) {
+    return unexpected(transport.error());
+  }
+  transport_ = *std::move(transport);
+  start_.head_endpoints = transport_->endpoints();
+  cluster_->links().connect(*transport_);
+  ProcessEntry self{kLauncher, options_.nodes.front().name, ProcessState::running,
+                    1,         start_.head_instance,        transport_->endpoints(),
+                    ""};
+  const std::lock_guard lock(mutex_);
+  state_ = std::make_unique<HeadState>(options_, start_, std::move(self));
+  state_->connect(*transport_, *cluster_);
+  return {};
+}
+
+Expected<void> Head::start_agents() {
+  ProcessTableHandlers on;
+  on.on_exit = [this](const std::string& name, const ExitReport& report) { agent_ended(name, report); };
+  auto table = ProcessTable::start({.heartbeat_interval = std::chrono::milliseconds(options_.links.heartbeat_ms),
+                                    .dead_after = std::chrono::milliseconds(options_.links.dead_after_ms),
+                                    .log_folder = options_.log_folder},
+                                   std::move(on));
+  if (!table) {
+    return unexpected(table.error());
+  }
+  agents_ = *std::move(table);
+  for (const NodeCapacity& node : options_.nodes) {
+    MEMOPD_RETURN_IF_ERROR(start_agent(node.name));
+  }
+  thread_ = std::thread([this] { serve(); });
+  return connect_objects();
+}
+
+Expected<void> Head::connect_objects() {
+  SharedStoreOptions objects;
+  objects.socket = object_socket_of(options_.links, options_.nodes.front().name);
+  objects.store_id = 1;
+  objects.patience = std::chrono::seconds(10);
+  auto store = connect_object_store(objects);
+  if (!store) {
+    return unexpected(store.error());
+  }
+  cluster_->set_objects(*std::move(store));
+  return {};
+}
+
+Expected<void> Head::start_agent(const std::string& node) {
+  ProcessStart start = start_;
+  start.process = "agent/" + node;
+  start.node = node;
+  {
+    const std::lock_guard lock(mutex_);
+    start.incarnation = ++agent_incarnations_[node];
+    agent_restarts_.try_emplace(node, RestartPolicy{3, std::chrono::seconds(60), std::chrono::milliseconds(100)});
+  }
+  ChildSpec child;
+  child.name = start.process;
+  child.argv = options_.agent_command;
+  child.argv.push_back(start.process);
+  child.stdin_bytes = encode(start);
+  if (!options_.log_folder.empty()) {
+    child.log_file = std::filesystem::path(options_.log_folder) / ("agent-" + node + ".out");
+  }
+  const auto mark = agents_->launch(child);
+  return mark ? Expected<void>() : Expected<void>(unexpected(mark.error()));
+}
+
+void Head::agent_ended(const std::string& name, const ExitReport& report) {
+  const std::string node = node_of_agent(name);
+  const std::lock_guard lock(mutex_);
+  if (is_ending_) {
+    return;
+  }
+  const std::string last = report.last_lines.empty() ? "" : "; its last line: " + report.last_lines.back();
+  const std::string cause = "agent of node " + node + ": " + report.text + last;
+  log_error("cluster", "agent_ended", {{"node", node}, {"cause", cause}});
+  const auto now = HeadState::now();
+  for (const ProcessView& process : state_->processes()) {
+    if (process.entry.node == node && process.pid > 0) {
+      leftovers_[node].push_back({static_cast<pid_t>(process.pid), static_cast<pid_t>(process.pgid),
+                                  static_cast<std::uint64_t>(process.start_ticks)});
+      (void)signal_group(leftovers_[node].back(), SIGKILL);  // on their way out already, by their lifelines
+    }
+  }
+  state_->node_down(node, cause);
+  if (const auto delay = agent_restarts_.at(node).ended(now)) {
+    agents_due_[node] = now + *delay;
+  } else if (!node_failure_) {
+    node_failure_ = FailureReport{name, cause, 5};
+  }
+  changed_.notify_all();
+}
+
+Expected<void> Head::take(const Peer& peer, std::span<const std::byte> body) {
+  const auto frame = parse_frame(body);
+  if (!frame) {
+    return unexpected(frame.error());
+  }
+  Expected<void> result;
+  if (cluster_->links().take(peer, *frame, result)) {
+    return result;
+  }
+  std::vector<LogEvent> events;
+  {
+    const std::lock_guard lock(mutex_);
+    result = state_->take(peer, *frame, events);
+    changed_.notify_all();
+  }
+  for (const LogEvent& event : events) {
+    options_.on_event ? options_.on_event(event) : log_event(event);
+  }
+  return result;
+}
+
+void Head::serve() {
+  while (!has_ended_) {
+    std::this_thread::sleep_for(kTurn);
+    cluster_->links().flush_answers();
+    std::vector<std::string> due;
+    {
+      const std::lock_guard lock(mutex_);
+      state_->tick();
+      for (auto entry = agents_due_.begin(); entry != agents_due_.end();) {
+        auto& leftovers = leftovers_[entry->first];
+        std::erase_if(leftovers, [](const ProcessMark& mark) { return !is_alive(mark); });
+        const bool is_due = entry->second <= HeadState::now() && leftovers.empty() && !is_ending_;
+        if (is_due) {
+          due.push_back(entry->first);
+        }
+        entry = is_due ? agents_due_.erase(entry) : std::next(entry);
+      }
+    }
+    for (const std::string& node : due) {
+      if (auto started = start_agent(node); !started) {
+        log_error("cluster", "agent_not_started", {{"node", node}, {"error", started.error().message}});
+      }
+    }
+  }
+}
+
+SpawnedGroup Head::spawn_here(std::string_view actor, const SpawnOptions& options, std::string_view group,
+                              Payload init) {
+  HostActors members{std::string(actor),
+                     std::string(group),
+                     {},
+                     options.count,
+                     options.blocking,
+                     options.max_mailbox,
+                     init.type != nullptr,
+                     {},
+                     0,
+                     {}};
+  std::vector<ActorEntry> entries;
+  for (std::int32_t rank = 0; rank < options.count; ++rank) {
+    members.ranks.push_back(rank);
+    entries.push_back({members.group + "/" + std::to_string(rank), members.group, members.actor, rank, options.count,
+                       options.blocking, options.max_mailbox, kLauncher});
+  }
+  if (init.type != nullptr) {
+    members.init_message = init.type->name.name;
+    members.init_version = init.type->name.version;
+    members.init_body = init.type->encode(init.value.get());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!state_->supervisor().directory().group(group).empty()) {
+      return unexpected(ErrorCode::already_exists, "a group is named \"" + members.group + "\" already");
+    }
+  }
+  MEMOPD_RETURN_IF_ERROR(cluster_->host(members, 1));
+  {
+    const std::lock_guard lock(mutex_);
+    MEMOPD_RETURN_IF_ERROR(state_->announce(std::move(entries)));
+  }
+  auto found = cluster_->find(group);
+  return found ? SpawnedGroup(*std::move(found)) : SpawnedGroup(unexpected(found.error()));
+}
+
+SpawnedGroup Head::spawn_any(std::string_view actor, const SpawnOptions& options, std::string_view group,
+                             Payload init) {
+  MEMOPD_RETURN_IF_ERROR(cluster_->core().check_spawn(actor, options, group, init));
+  if (options.process.empty() || options.process == kLauncher) {
+    return spawn_here(actor, options, group, std::move(init));
+  }
+  HostActors members{std::string(actor),
+                     std::string(group),
+                     {},
+                     options.count,
+                     options.blocking,
+                     options.max_mailbox,
+                     init.type != nullptr,
+                     {},
+                     0,
+                     {}};
+  for (std::int32_t rank = 0; rank < options.count; ++rank) {
+    members.ranks.push_back(rank);
+  }
+  if (init.type != nullptr) {
+    members.init_message = init.type->name.name;
+    members.init_version = init.type->name.version;
+    members.init_body = init.type->encode(init.value.get());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    MEMOPD_RETURN_IF_ERROR(state_->spawn(members, options));
+  }
+  auto found = cluster_->find(group);
+  return found ? SpawnedGroup(*std::move(found)) : SpawnedGroup(unexpected(found.error()));
+}
+
+Expected<void> Head::wait_until_started(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  const auto is_over = [this] {
+    return state_->describe_missing().empty() || state_->supervisor().failure() || node_failure_;
+  };
+  const bool was_over = changed_.wait_for(lock, patience, is_over);
+  if (const auto& failure = state_->supervisor().failure() ? state_->supervisor().failure() : node_failure_; failure) {
+    return unexpected(ErrorCode::target_down, failure->cause);
+  }
+  return was_over ? Expected<void>()
+                  : Expected<void>(unexpected(ErrorCode::timeout, "not started after " +
+                                                                      std::to_string(patience.count() / 1000) +
+                                                                      " s: " + state_->describe_missing()));
+}
+
+std::vector<ProcessView> Head::processes() const {
+  std::vector<ProcessView> views;
+  const auto agents = agents_->snapshot();
+  const std::lock_guard lock(mutex_);
+  views = state_->processes();
+  for (const auto& child : agents) {
+    ProcessView view;
+    view.entry.name = child.name;
+    view.entry.node = node_of_agent(child.name);
+    view.entry.state = ProcessState::running;
+    view.pid = child.mark.pid;
+    view.pgid = child.mark.pgid;
+    view.start_ticks = static_cast<std::int64_t>(child.mark.start_ticks);
+    view.silent_ms = static_cast<double>(child.silent_ms);
+    view.rss_bytes = child.rss_bytes;
+    view.cpu_s = child.cpu_s;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+bool Head::wait_for_workers(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, patience, [this] { return state_->supervisor().alive().empty(); });
+}
+
+ShutdownReport Head::shutdown(std::chrono::milliseconds patience) {
+  MEMOPD_CHECK(detail::current_cell() == nullptr, "shutdown inside an actor");
+  const std::lock_guard shutdown_lock(shutdown_mutex_);
+  ShutdownReport report;
+  if (has_ended_) {
+    return cluster_->shutdown(patience);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+    state_->stop_workers("the run is over");
+  }
+  if (!wait_for_workers(patience + std::chrono::milliseconds(500))) {
+    const std::lock_guard lock(mutex_);
+    report.survivors = state_->supervisor().alive();
+    state_->kill_workers("still there " + std::to_string(patience.count()) + " ms after it was told to stop");
+  }
+  (void)wait_for_workers(std::chrono::seconds(2));
+  const ShutdownReport own = cluster_->shutdown(patience);
+  report.survivors.insert(report.survivors.end(), own.survivors.begin(), own.survivors.end());
+  {
+    const std::lock_guard lock(mutex_);
+    state_->stop_agents();
+  }
+  if (agents_) {
+    agents_->shutdown(std::chrono::seconds(3));
+  }
+  has_ended_ = true;
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  return report;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<HeadCluster>> make_process_cluster(const ProcessClusterOptions& options) {
+  auto completed = complete(options);
+  if (!completed) {
+    return unexpected(completed.error());
+  }
+  auto head = std::make_unique<Head>(*std::move(completed));
+  MEMOPD_RETURN_IF_ERROR(head->begin());
+  return std::unique_ptr<HeadCluster>(std::move(head));
+}
+
+void run_as_child(int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word == kAgentWord) {
+    run_agent();
+  } else if (word == kWorkerWord) {
+    run_worker();
+  }
+}
+
+}  // namespace memopd
