@@ -83,6 +83,12 @@ CLI::App* add_stop(CLI::App& app, memopd::StopArguments& arguments) {
   return stop;
 }
 
+CLI::App* add_monitor(CLI::App& app, std::string& run) {
+  CLI::App* monitor = app.add_subcommand("monitor", "Print the link of the page that a run serves");
+  monitor->add_option("run", run, "Its folder: runs/<name>")->required();
+  return monitor;
+}
+
 int launch(LaunchOptions options) {
   if (!options.monitor.empty()) {
     options.arguments.overrides.push_back("monitor.address=\"" + options.monitor + "\"");
@@ -121,6 +127,8 @@ int main(int argc, char** argv) {
   const CLI::App* top = add_top(app, top_arguments);
   const CLI::App* logs = add_logs(app, logs_arguments);
   const CLI::App* stop = add_stop(app, stop_arguments);
+  std::string monitored_run;
+  const CLI::App* monitor = add_monitor(app, monitored_run);
   const CLI::App* config = app.add_subcommand("config", "Print every setting with default, range and meaning");
   try {
     app.parse(argc, argv);
@@ -131,10 +139,11 @@ int main(int argc, char** argv) {
     std::fputs(memopd::config_reference().c_str(), stdout);
     return memopd::kExitOk;
   }
-  return plan->parsed()     ? memopd::plan(plan_arguments)
-         : status->parsed() ? memopd::status(status_arguments)
-         : top->parsed()    ? memopd::top(top_arguments)
-         : logs->parsed()   ? memopd::logs(logs_arguments)
-         : stop->parsed()   ? memopd::stop(stop_arguments)
-                            : launch(launch_options);
+  return plan->parsed()      ? memopd::plan(plan_arguments)
+         : status->parsed()  ? memopd::status(status_arguments)
+         : top->parsed()     ? memopd::top(top_arguments)
+         : logs->parsed()    ? memopd::logs(logs_arguments)
+         : stop->parsed()    ? memopd::stop(stop_arguments)
+         : monitor->parsed() ? memopd::print_monitor_link(monitored_run)
+                             : launch(launch_options);
 }
