@@ -34,7 +34,8 @@ std::string read_from(const fs::path& path, std::uintmax_t offset) {
 [[noreturn]] void become_the_run(const fs::path& output, const std::function<int()>& launch) {
   ::setsid();
   const int nothing = ::open("/dev/null", O_RDONLY);
-  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  // The launcher says the monitor's link, and with it the token.
+  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (nothing < 0 || file < 0) {
     ::_exit(kExitRunFailed);
   }

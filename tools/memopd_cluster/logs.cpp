@@ -43,14 +43,19 @@ bool is_time(std::string_view text) {
          });
 }
 
-std::optional<LogLevel> level_of(std::string_view text) {
+std::optional<LogLevel> level_named(std::string_view name) {
   for (const LogLevel level : {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error}) {
-    const std::string_view name = to_string(level);
-    if (text.substr(std::min(text.size(), kTimeLength + 1)).starts_with(std::string(name) + " ")) {
+    if (name == to_string(level)) {
       return level;
     }
   }
   return std::nullopt;
+}
+
+/// The word behind the time.
+std::optional<LogLevel> level_of(std::string_view text) {
+  const std::string_view rest = text.substr(std::min(text.size(), kTimeLength + 1));
+  return level_named(rest.substr(0, rest.find(' ')));
 }
 
 }  // namespace
@@ -140,13 +145,17 @@ int logs(const LogsArguments& arguments) {
   if (auto view = load_run_view(arguments.run, 0); !view) {
     return report_error(view.error().message, kExitUsage);
   }
+  const auto level = level_named(arguments.level);
+  if (!level) {
+    return report_error("--level " + arguments.level + ": allowed debug, info, warning, error", kExitUsage);
+  }
   const bool has_colour = is_terminal(STDOUT_FILENO);
   LogMerge merge(fs::path(arguments.run) / "logs", arguments.role);
   while (true) {
     // Asked before reading: what was written before the end is read after it.
     const bool is_last_round = !arguments.is_following || !is_running();
     while (auto line = merge.next(is_last_round)) {
-      if (!line->level || *line->level >= arguments.level) {
+      if (!line->level || *line->level >= *level) {
         std::fputs(format_line(*line, has_colour).c_str(), stdout);
       }
     }

@@ -18,7 +18,7 @@ struct LogsArguments {
   std::string run;   ///< its folder
   std::string role;  ///< "env" or "env/3"; empty = all
   bool is_following = false;
-  LogLevel level = LogLevel::debug;  ///< and above
+  std::string level = "debug";  ///< and above: debug, info, warning, error
 };
 
 /// A line of one role's log. One that is no event (output of a library, a crash) has the time of the line before it.
@@ -61,7 +61,7 @@ class LogMerge {
 /// "env/3 | text", harmless for a terminal; coloured by level when `has_colour`.
 [[nodiscard]] std::string format_line(const MergedLine& line, bool has_colour);
 
-/// @return 0; 2 no run there
+/// @return 0; 2 no run there, or no such level
 int logs(const LogsArguments& arguments);
 
 }  // namespace memopd

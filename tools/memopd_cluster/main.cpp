@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <string>
 
 #include "runtime/config/load.hpp"
@@ -68,18 +67,19 @@ CLI::App* add_top(CLI::App& app, memopd::TopArguments& arguments) {
 }
 
 CLI::App* add_logs(CLI::App& app, memopd::LogsArguments& arguments) {
-  static const std::map<std::string, memopd::LogLevel> kLevels{{"debug", memopd::LogLevel::debug},
-                                                               {"info", memopd::LogLevel::info},
-                                                               {"warning", memopd::LogLevel::warning},
-                                                               {"error", memopd::LogLevel::error}};
   CLI::App* logs = app.add_subcommand("logs", "Print the logs of all roles, merged by time");
   logs->add_option("run", arguments.run, "Its folder: runs/<name>")->required();
   logs->add_option("--role", arguments.role, "Only this role: env, or one of it: env/3");
   logs->add_flag("--follow", arguments.is_following, "Go on until the run ends");
+<<<<<<< HEAD
   logs->add_option_function<std::string>(
           "--level", [&arguments](const std::string& level) { arguments.level = kLevels.at(level); },
           "This level and above: debug, info, warning, error")
       ->check(CLI::IsMember(kLevels));
+=======
+  logs->add_option("--level", arguments.level, "This level and above: debug, info, warning, error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+>>>>>>> wmon2
   return logs;
 }
 
@@ -88,6 +88,12 @@ CLI::App* add_stop(CLI::App& app, memopd::StopArguments& arguments) {
   stop->add_option("run", arguments.run, "Its folder: runs/<name>")->required();
   stop->add_flag("--now", arguments.is_now, "Kill its recorded processes instead: no checkpoint");
   return stop;
+}
+
+CLI::App* add_monitor(CLI::App& app, std::string& run) {
+  CLI::App* monitor = app.add_subcommand("monitor", "Print the link of the page that a run serves");
+  monitor->add_option("run", run, "Its folder: runs/<name>")->required();
+  return monitor;
 }
 
 int launch(LaunchOptions options) {
@@ -129,6 +135,8 @@ int main(int argc, char** argv) {
   const CLI::App* top = add_top(app, top_arguments);
   const CLI::App* logs = add_logs(app, logs_arguments);
   const CLI::App* stop = add_stop(app, stop_arguments);
+  std::string monitored_run;
+  const CLI::App* monitor = add_monitor(app, monitored_run);
   const CLI::App* config = app.add_subcommand("config", "Print every setting with default, range and meaning");
   try {
     app.parse(argc, argv);
@@ -139,10 +147,11 @@ int main(int argc, char** argv) {
     std::fputs(memopd::config_reference().c_str(), stdout);
     return memopd::kExitOk;
   }
-  return plan->parsed()     ? memopd::plan(plan_arguments)
-         : status->parsed() ? memopd::status(status_arguments)
-         : top->parsed()    ? memopd::top(top_arguments)
-         : logs->parsed()   ? memopd::logs(logs_arguments)
-         : stop->parsed()   ? memopd::stop(stop_arguments)
-                            : launch(launch_options);
+  return plan->parsed()      ? memopd::plan(plan_arguments)
+         : status->parsed()  ? memopd::status(status_arguments)
+         : top->parsed()     ? memopd::top(top_arguments)
+         : logs->parsed()    ? memopd::logs(logs_arguments)
+         : stop->parsed()    ? memopd::stop(stop_arguments)
+         : monitor->parsed() ? memopd::print_monitor_link(monitored_run)
+                             : launch(launch_options);
 }

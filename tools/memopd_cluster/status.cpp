@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <fstream>
 
 #include "runtime/telemetry/metrics.hpp"
 #include "runtime/telemetry/progress.hpp"
@@ -90,6 +91,22 @@ int status(const StatusArguments& arguments) {
   }
   std::fputs((arguments.is_json ? status_json(*view) : format_status(*view)).c_str(), stdout);
   return exit_code_of(view->life);
+}
+
+int print_monitor_link(const std::string& run) {
+  const auto view = load_run_view(run, static_cast<std::int64_t>(1000 * unix_time_s()));
+  if (!view) {
+    return report_error(view.error().message, kExitUsage);
+  }
+  std::ifstream stream(view->folder / "monitor.token");
+  std::string link;
+  // A killed launcher leaves the file behind; whoever listens there by now is someone else.
+  if (view->life != RunLife::running || !std::getline(stream, link)) {
+    return report_error(describe_life(*view) + ": it serves no page; launch with --monitor 127.0.0.1:0",
+                        kExitRunFailed);
+  }
+  fmt::print("{}\n", link);
+  return kExitOk;
 }
 
 }  // namespace memopd

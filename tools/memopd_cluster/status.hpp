@@ -23,4 +23,8 @@ struct StatusArguments {
 /// @return 0 running or ended as planned, 1 failed or lost, 2 no run there
 int status(const StatusArguments& arguments);
 
+/// Prints the link of the page that a living run serves.
+/// @return 0, 1 the run is over or serves none; says how to get one; 2 no run there
+int print_monitor_link(const std::string& run);
+
 }  // namespace memopd

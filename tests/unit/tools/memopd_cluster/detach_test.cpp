@@ -43,6 +43,8 @@ TEST_CASE("a detached run goes on in a session of its own, its output in its fol
   CHECK(process_start_ticks(pid) != 0);
   CHECK(read_file(folder / "logs" / "launcher.out") == "run " + folder.string() + "\n");
   CHECK(std::distance(fs::directory_iterator(root.path() / "runs"), {}) == 1);
+  // The monitor's link is in it.
+  CHECK((fs::status(folder / "logs" / "launcher.out").permissions() & fs::perms::mask) == fs::perms(0600));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
 }

@@ -152,6 +152,15 @@ TEST_CASE("top shows the busiest first, and who waits for whom since when", "[me
   CHECK_THAT(format_top(view, nullptr, 10), !Catch::Contains("%"));
 }
 
+TEST_CASE("the link of a page is given while its launcher lives", "[memopd_cluster]") {
+  const RunFolder run;
+  run.write("monitor.token", "http://127.0.0.1:1/?token=shown_by_a_test\n");
+  run.launched_by(own_identity());
+  CHECK(print_monitor_link(run.path().string()) == 0);
+  run.launched_by(gone());
+  CHECK(print_monitor_link(run.path().string()) == 1);
+}
+
 TEST_CASE("text of a run cannot move the cursor", "[memopd_cluster]") {
   CHECK(visible("a\x1b[31m\nb\r\x7f\xc2\x9b"
                 "1m\xc3\xa4") == "a?[31m?b???1m\xc3\xa4");
