@@ -71,15 +71,8 @@ CLI::App* add_logs(CLI::App& app, memopd::LogsArguments& arguments) {
   logs->add_option("run", arguments.run, "Its folder: runs/<name>")->required();
   logs->add_option("--role", arguments.role, "Only this role: env, or one of it: env/3");
   logs->add_flag("--follow", arguments.is_following, "Go on until the run ends");
-<<<<<<< HEAD
-  logs->add_option_function<std::string>(
-          "--level", [&arguments](const std::string& level) { arguments.level = kLevels.at(level); },
-          "This level and above: debug, info, warning, error")
-      ->check(CLI::IsMember(kLevels));
-=======
   logs->add_option("--level", arguments.level, "This level and above: debug, info, warning, error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
->>>>>>> wmon2
   return logs;
 }
 
