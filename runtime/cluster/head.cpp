@@ -113,7 +113,8 @@ class Head final : public HeadCluster {
   Expected<void> wait_until_started(std::chrono::milliseconds patience) override;
   [[nodiscard]] int failure_exit_code() const override {
     const std::lock_guard lock(mutex_);
-    return state_->supervisor().failure() ? state_->supervisor().failure()->exit_code : 0;
+    const auto& report = state_->supervisor().failure() ? state_->supervisor().failure() : node_failure_;
+    return report ? report->exit_code : 0;
   }
 
  private:
@@ -131,7 +132,7 @@ class Head final : public HeadCluster {
   }
   [[nodiscard]] std::optional<Down> failure() const {
     const std::lock_guard lock(mutex_);
-    const auto& report = state_->supervisor().failure();
+    const auto& report = state_->supervisor().failure() ? state_->supervisor().failure() : node_failure_;
     return report ? std::optional<Down>(Down{report->process, report->cause, true}) : std::nullopt;
   }
   bool wait_for_workers(std::chrono::milliseconds patience);

@@ -23,6 +23,7 @@
 #include "tools/memopd_cluster/run_processes.hpp"
 #include "tools/session/console.hpp"
 #include "tools/session/local_session.hpp"
+#include "tools/session/process_plan.hpp"
 
 namespace memopd {
 namespace {
@@ -243,6 +244,9 @@ int launch(const LaunchArguments& arguments) {
   }
   if (auto checked = check_inputs(*config, launch_roles(*config, {})); !checked) {
     return report_error(checked.error().message, kExitUsage);
+  }
+  if (auto placed = plan_processes(*config); !placed) {
+    return report_error(placed.error().message, kExitInfeasible);
   }
   return run(*config, arguments);
 }

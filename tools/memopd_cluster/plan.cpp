@@ -11,6 +11,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/config/validate.hpp"
 #include "tools/session/console.hpp"
+#include "tools/session/process_plan.hpp"
 
 namespace memopd {
 namespace {
@@ -32,7 +33,7 @@ std::string to_table(const std::vector<DevicePlan>& devices, double limit_gib) {
   return text;
 }
 
-std::string to_json(const std::vector<DevicePlan>& devices, double limit_gib) {
+nlohmann::ordered_json to_json(const std::vector<DevicePlan>& devices, double limit_gib) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const DevicePlan& device : devices) {
     nlohmann::ordered_json parts = nlohmann::ordered_json::array();
@@ -42,7 +43,31 @@ std::string to_json(const std::vector<DevicePlan>& devices, double limit_gib) {
     const double total = device.total_bytes() / kGib;
     json.push_back({{"gpu", device.device}, {"parts", parts}, {"total_gib", total}, {"fits", total <= limit_gib}});
   }
-  return json.dump(1) + "\n";
+  return json;
+}
+
+std::string to_table(const std::vector<PlannedProcess>& processes) {
+  if (processes.empty()) {
+    return "every role runs in the launcher's process\n";
+  }
+  std::string text = fmt::format("{:<20} {:<12} {:>6} {:>10}  {}\n", "process", "node", "cpus", "memory", "actors");
+  for (const PlannedProcess& process : processes) {
+    text += fmt::format("{:<20} {:<12} {:>6g} {:>6.2f} GiB  {}\n", process.demand.name, process.node,
+                        process.demand.cpus, process.demand.memory_bytes / kGib, fmt::join(process.actors, " "));
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(const std::vector<PlannedProcess>& processes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const PlannedProcess& process : processes) {
+    json.push_back({{"process", process.demand.name},
+                    {"node", process.node},
+                    {"cpus", process.demand.cpus},
+                    {"memory_gib", process.demand.memory_bytes / kGib},
+                    {"actors", process.actors}});
+  }
+  return json;
 }
 
 struct Models {
@@ -80,10 +105,18 @@ int plan(const PlanArguments& arguments) {
   if (!models) {
     return report_error(models.error().message, kExitUsage);
   }
+  const auto processes = plan_processes(*config);
+  if (!processes) {
+    return report_error(processes.error().message, kExitInfeasible);
+  }
   const auto devices = plan_memory(*config, models->student, models->teacher ? &*models->teacher : nullptr,
                                    {arguments.num_gpus, arguments.shard_optimizer});
-  const std::string text =
-      arguments.is_json ? to_json(devices, arguments.gpu_memory_gib) : to_table(devices, arguments.gpu_memory_gib);
+  const std::string text = arguments.is_json
+                               ? nlohmann::ordered_json{{"processes", to_json(*processes)},
+                                                        {"gpus", to_json(devices, arguments.gpu_memory_gib)}}
+                                         .dump(1) +
+                                     "\n"
+                               : to_table(*processes) + "\n" + to_table(devices, arguments.gpu_memory_gib);
   std::fputs(text.c_str(), stdout);
   const bool fits = std::all_of(devices.begin(), devices.end(), [&](const DevicePlan& device) {
     return device.total_bytes() <= arguments.gpu_memory_gib * kGib;

@@ -4,7 +4,7 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "policies/model/thread_settings.hpp"
-#include "runtime/cluster/host_resources.hpp"
+#include "tools/session/process_plan.hpp"
 
 namespace memopd {
 
@@ -21,14 +21,7 @@ ProcessClusterOptions process_options(const Config& config, const RoleSelection&
   options.links.port_lo = config.net.ports.empty() ? 0 : config.net.ports[0];
   options.links.port_hi = config.net.ports.empty() ? 0 : config.net.ports[1];
   options.links.encrypt_bulk = config.net.encrypt_bulk;
-  const HostResources host = read_host_resources();
-  for (const NodeConfig& node : config.node) {
-    constexpr double kGib = 1024.0 * 1024 * 1024;
-    options.nodes.push_back(
-        {node.name, node.cpus > 0 ? node.cpus : host.usable_cpus,
-         node.memory_gib > 0 ? node.memory_gib * kGib : static_cast<double>(host.memory_limit_bytes),
-         split_labels(node.labels)});
-  }
+  options.nodes = planned_nodes(config);
   options.start_timeout = std::chrono::seconds(config.net.start_timeout_s);
   options.num_threads = config.run.num_threads;
   if (!selection.run_directory.empty()) {
