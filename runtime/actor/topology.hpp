@@ -49,7 +49,7 @@ struct EdgeStatus {
   std::string from;
   std::string to;
   std::int64_t num_messages = 0;
-  std::int64_t size_bytes = 0;  ///< in memory, dynamic parts included; between processes as sent
+  std::int64_t size_bytes = 0;  ///< in memory, dynamic parts included
 };
 MEMOPD_FIELDS(EdgeStatus, from, to, num_messages, size_bytes)
 

@@ -1,4 +1,6 @@
+// The head as a class: its threads, its agents, the way to its end.
 #include "runtime/cluster/head.hpp"
+// Length: one class, private to this file.
 
 #include <sys/stat.h>
 #include <unistd.h>

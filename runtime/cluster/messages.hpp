@@ -5,6 +5,7 @@
 //   agent  -> head    AgentHello, ProcessStarted, ProcessSuspect, ProcessExited, AgentReport
 //   head   -> agent   StartProcess, KillProcess, AgentLease, StopProcess
 //   any    -> any     ActorCall, ActorAnswer, StopActor
+// Length: the one list of what processes say.
 // Each is one control frame (runtime/wire/frame.hpp) on a link of runtime/transport, whose peer is known and of this run.
 #pragma once
 
