@@ -197,7 +197,11 @@ TEST_CASE("the size of a chunk does not change a value", "[opd][head_losses][pai
 
   CHECK((whole.d_rows_RD - chunked.d_rows_RD).abs().max().item<double>() <= 1e-14);
   CHECK((whole.d_head_VD - chunked.d_head_VD).abs().max().item<double>() <= 1e-14);
-  CHECK(whole.values.divergences == chunked.values.divergences);
+  // Products of 7 rows and of 2 differ in the last bit on some processors, and so may what is summed from them.
+  REQUIRE(whole.values.divergences.size() == chunked.values.divergences.size());
+  for (std::size_t row = 0; row < whole.values.divergences.size(); ++row) {
+    CHECK(whole.values.divergences[row] == Approx(chunked.values.divergences[row]).epsilon(1e-14));
+  }
 }
 
 TEST_CASE("a row that is not included has neither loss nor gradient", "[head_losses][AP-4][pain:T05]") {

@@ -303,12 +303,18 @@ TEST_CASE("every member of every settings struct is in the field table", "[confi
   check_complete<CheckpointConfig>(child(root, "checkpoint"));
   check_complete<LedgerConfig>(child(root, "ledger"));
   check_complete<AlarmsConfig>(child(root, "alarms"));
+  check_complete<NetConfig>(child(root, "net"));
+  check_complete<NodeConfig>(child(root, "node"));
+  check_complete<RoleConfig>(child(root, "role"));
+  check_complete<MonitorConfig>(child(root, "monitor"));
 }
 
 TEST_CASE("a dump and the reference hold every setting once", "[config]") {
   Config config;
   config.env.emplace_back();
   config.eval.splits.emplace_back();
+  config.node.emplace_back();
+  config.role.emplace_back();
   std::size_t num_fields = 0;
   count_fields(detail::config_table(), num_fields);
   REQUIRE(num_fields > 100);

@@ -187,6 +187,45 @@ TEST_CASE("templates have the placeholders they need and no others", "[config][e
         }).find("protocol.hint has no effect") == 0);
 }
 
+TEST_CASE("roles and nodes are named once, and names that are none are refused", "[config][error]") {
+  CHECK(
+      problem_of([](Config& c) { c.role = {{.name = "studnet"}}; }) ==
+      "role.0.name = \"studnet\", allowed: align_pack, env, learner, retriever, student, teacher, teacher_policy (the "
+      "coordinator lives in the launcher)");
+  CHECK(problem_of([](Config& c) {
+          c.role = {{.name = "env"}, {.name = "env"}};
+        }) == "role.1.name \"env\" has an earlier [[role]]");
+  CHECK(problem_of([](Config& c) {
+          c.node = {{.name = "a"}, {.name = "a"}};
+        }) == "node.1.name \"a\" is the name of an earlier node");
+  CHECK(problem_of([](Config& c) { c.node = {{.name = "a", .address = "10.0.0.1"}}; }) ==
+        "node.0.address = \"10.0.0.1\" is not supported yet, allowed: local");
+}
+
+TEST_CASE("ranks of a learner share one process", "[config][error]") {
+  const auto with_role = [](const std::string& process) {
+    return [process](Config& c) {
+      c.learner.num_ranks = 2;
+      c.role = {{.name = "learner", .process = process}};
+    };
+  };
+  CHECK(problem_of(with_role("ranks")).empty());
+  CHECK(problem_of(with_role("own")).find("role.0.process = \"own\" with learner.num_ranks = 2") == 0);
+}
+
+TEST_CASE("silence, leases and ports of links fit one another", "[config][error]") {
+  CHECK(problem_of([](Config& c) { c.net.dead_after_ms = 900; }) ==
+        "net.dead_after_ms = 900 must be at least 2 x net.heartbeat_ms = 1000");
+  CHECK(problem_of([](Config& c) { c.net.lease_ms = 1900; }) ==
+        "net.lease_ms = 1900 must be at least net.dead_after_ms = 2000");
+  CHECK(problem_of([](Config& c) {
+          c.role = {{.name = "env"}};
+          c.net.host = "127.0.0.1";
+          c.net.ports = {9, 7};
+        }) == "net.ports must be [lowest, highest]");
+  CHECK(problem_of([](Config& c) { c.net.ports = {7, 9}; }) == "net.ports has no effect: net.host is not set");
+}
+
 TEST_CASE("a problem begins with the place of its setting, and all are reported at once", "[config][error]") {
   const auto config = parse_config("[opd]\nbeta = 0.3\n", "launch.toml", std::vector<std::string>{"critic.model=x"});
   REQUIRE(config);
