@@ -146,6 +146,8 @@ void Supervisor::look_whether_running(Process& process) {
   process.entry.state = ProcessState::running;
   process.entry.reason.clear();
   publish(process);
+  log_info("cluster", "process_running",
+           {{"process", process.entry.name}, {"incarnation", process.entry.incarnation}, {"node", process.entry.node}});
 }
 
 void Supervisor::actor_failed(std::string_view process, std::uint64_t incarnation, const std::string& actor,

@@ -195,6 +195,7 @@ int run(const Config& config, const LaunchArguments& arguments) {
       code = (*session)->processes()->failure_exit_code();
     }
     const ShutdownReport report = (*session)->cluster().shutdown();
+    (void)save_processes(directory.path(), recorded_processes(config.run.name, (*session)->processes()));
     for (const std::string& survivor : report.survivors) {
       console.note("still running: " + survivor);
     }
