@@ -213,8 +213,13 @@ void ActorLinks::send_answer(const InstanceId& to, const ActorAnswer& answer) {
   }
 }
 
-void ActorLinks::flush_answers() {
+void ActorLinks::tick() {
   const std::lock_guard lock(mutex_);
+  for (auto& [name, process] : processes_) {
+    if (!process->is_linked && is_awaited(*process)) {
+      dial_if_needed(*process);
+    }
+  }
   auto waiting = std::exchange(waiting_answers_, {});
   for (auto& [to, frame] : waiting) {
     const auto sent = transport_ != nullptr ? transport_->send(to, frame) : Expected<void>();

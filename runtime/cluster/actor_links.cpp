@@ -7,6 +7,11 @@
 #include "runtime/base/log.hpp"
 
 namespace memopd {
+namespace {
+
+constexpr std::chrono::milliseconds kDialAgain{200};
+
+}  // namespace
 
 void ActorLinks::Aftermath::add(const detail::Address::Watchers& watchers, const Down& down) {
   for (const auto& [watcher, id] : watchers) {
@@ -124,8 +129,7 @@ void ActorLinks::apply_process(const ProcessEntry& entry, Aftermath& aftermath) 
         lose_process(process, "started again", aftermath);
       }
       bring_back(process, aftermath);
-      if (process.was_lost || std::any_of(process.addresses.begin(), process.addresses.end(),
-                                          [](const auto& address) { return address->is_awaited(); })) {
+      if (is_awaited(process)) {
         dial_if_needed(process);
       }
       return;
@@ -202,23 +206,31 @@ void ActorLinks::bring_back(Process& process, Aftermath& aftermath) {
   }
 }
 
+/// Somebody waits for it, or had a link to it.
+bool ActorLinks::is_awaited(const Process& process) {
+  return process.was_lost || std::any_of(process.addresses.begin(), process.addresses.end(),
+                                         [](const auto& address) { return address->is_awaited(); });
+}
+
 void ActorLinks::dial_if_needed(Process& process) {
   const bool is_reachable = process.entry.state == ProcessState::running ||
                             process.entry.state == ProcessState::suspect ||
                             process.entry.state == ProcessState::stopping;
-  if (process.is_linked || process.is_dialling || !is_reachable || process.entry.endpoints.empty() ||
-      transport_ == nullptr) {
+  const bool is_dialling = process.dialling && *process.dialling == process.entry.instance;
+  if (process.is_linked || is_dialling || !is_reachable || process.entry.endpoints.empty() || transport_ == nullptr ||
+      now() < process.next_dial) {
     return;
   }
-  process.is_dialling = true;
+  process.dialling = process.entry.instance;
   transport_->dial({process.entry.endpoints.front(), process.entry.instance, std::chrono::milliseconds(5000)});
 }
 
 void ActorLinks::dial_failed(const DialRequest& request, const Error& error) {
   const std::lock_guard lock(mutex_);
   for (auto& [name, process] : processes_) {
-    if (process->is_dialling && request.expected == process->entry.instance) {
-      process->is_dialling = false;
+    if (process->dialling && request.expected == process->dialling) {
+      process->dialling.reset();
+      process->next_dial = now() + kDialAgain;
       log_debug("cluster", "dial_failed", {{"process", name}, {"error", error.message}});
     }
   }
@@ -231,7 +243,7 @@ void ActorLinks::peer_up(const Peer& peer) {
     auto& place = processes_[peer.identity.role];
     place = place ? std::move(place) : std::make_unique<Process>();
     place->entry.name = peer.identity.role;
-    place->is_dialling = false;
+    place->dialling.reset();
     place->is_linked = true;
     place->linked_incarnation = peer.identity.incarnation;
     place->linked_instance = peer.identity.instance;

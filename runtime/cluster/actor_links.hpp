@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,8 +60,8 @@ class ActorLinks final : public detail::Executor, public std::enable_shared_from
   /// @return false: not a message for actors
   bool take(const Peer& peer, const FrameView& frame, Expected<void>& result);
   void dial_failed(const DialRequest& request, const Error& error);
-  /// Sends what a peer was too slow to take; called every few milliseconds.
-  void flush_answers();
+  /// Sends what a peer was too slow to take, and dials again whom somebody waits for; called every few milliseconds.
+  void tick();
 
   // Executor, of the addresses elsewhere.
   [[nodiscard]] std::chrono::nanoseconds now() const override { return core_.now(); }
@@ -79,8 +80,9 @@ class ActorLinks final : public detail::Executor, public std::enable_shared_from
     bool is_linked = false;
     std::uint64_t linked_incarnation = 0;
     InstanceId linked_instance;
-    bool is_dialling = false;
-    bool was_lost = false;  ///< links are made when they are needed, and again for whom we had one to
+    std::optional<InstanceId> dialling;     ///< whom: a dial to an earlier start may still be under way
+    std::chrono::nanoseconds next_dial{0};  ///< after one that came to nothing
+    bool was_lost = false;                  ///< links are made when they are needed, and again for whom we had one to
   };
   struct OpenCall {
     std::shared_ptr<detail::ReplySlot> slot;
@@ -113,6 +115,7 @@ class ActorLinks final : public detail::Executor, public std::enable_shared_from
   void end_process(Process& process, Aftermath& aftermath);
   void bring_back(Process& process, Aftermath& aftermath);
   void dial_if_needed(Process& process);
+  [[nodiscard]] static bool is_awaited(const Process& process);
   void apply_process(const ProcessEntry& entry, Aftermath& aftermath);
   void apply_actor(const ActorEntry& entry);
   Expected<void> take_call(const Peer& peer, const ActorCall& call);

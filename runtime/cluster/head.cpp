@@ -307,7 +307,7 @@ Expected<void> Head::take(const Peer& peer, std::span<const std::byte> body) {
 void Head::serve() {
   while (!has_ended_) {
     std::this_thread::sleep_for(kTurn);
-    cluster_->links().flush_answers();
+    cluster_->links().tick();
     std::vector<std::string> due;
     {
       const std::lock_guard lock(mutex_);

@@ -44,7 +44,7 @@ class Worker {
     auto next_report = std::chrono::steady_clock::now();
     while (true) {
       queue_.run(kTurn);
-      cluster_->links().flush_answers();
+      cluster_->links().tick();
       if (const auto now = std::chrono::steady_clock::now(); is_linked_ && now >= next_report) {
         next_report = now + std::chrono::milliseconds(500);
         report();

@@ -2,6 +2,8 @@
 #include "runtime/cluster/actor_links.hpp"
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
 
 #include "runtime/actor/actor.hpp"
 #include "tests/unit/runtime/cluster/cluster_test_actors.hpp"
@@ -90,6 +92,17 @@ struct Links {
   }
 };
 
+bool wait_until(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
 TEST_CASE("what is sent before a link is up dials once, waits, and leaves in order", "[cluster]") {
   Links test;
   auto first = test.ask(1);
@@ -163,6 +176,31 @@ TEST_CASE("what is sent while a process is started again goes to its next start"
   CHECK(held.get()->value == 70);
 }
 
+TEST_CASE("a dial to an earlier start does not hold up the dial to the next", "[cluster]") {
+  Links test;
+  auto held = test.ask(1);
+  REQUIRE(test.transport.dialled.size() == 1);
+  test.links->apply({2, {process("them", 2, ProcessState::running)}, {}});
+  REQUIRE(test.transport.dialled.size() == 2);
+  CHECK(test.transport.dialled[1].expected == peer("them", 2).identity.instance);
+
+  test.links->dial_failed(test.transport.dialled[0], {ErrorCode::target_down, "nobody there"});
+  test.links->tick();
+  CHECK(test.transport.dialled.size() == 2);
+  test.links->peer_up(peer("them", 2));
+  CHECK(test.transport.sent.size() == 1);
+}
+
+TEST_CASE("whom somebody waits for is dialled again after a dial that came to nothing", "[cluster]") {
+  Links test;
+  auto held = test.ask(1);
+  test.links->dial_failed(test.transport.dialled[0], {ErrorCode::target_down, "nobody there"});
+  CHECK(wait_until([&] {
+    test.links->tick();
+    return test.transport.dialled.size() == 2;
+  }));
+}
+
 TEST_CASE("a process that has ended for good answers what was held for it", "[cluster]") {
   Links test;
   auto held = test.ask(1);
@@ -202,7 +240,7 @@ TEST_CASE("a peer that takes no more is told by overloaded, and an answer to it 
   CHECK(test.transport.sent.empty());
 
   test.transport.is_slow = false;
-  test.links->flush_answers();
+  test.links->tick();
 
   CHECK(test.transport.last<ActorAnswer>().call == 9);
 }
