@@ -67,7 +67,7 @@ class CoordinatorActor : public Actor {
   Later<RunEnded> start_run(const StartRun&);
   void stop_run(const StopRun&);
   Later<TasksDone> run_tasks(const RunTasks& request);
-  Expected<WeightsShared> get_weights(const GetWeights&) const { return published_; }
+  Later<WeightsShared> get_weights(const GetWeights& request);
   void look_for_progress(const LookForProgress&);
 
   [[nodiscard]] static double seconds(std::chrono::nanoseconds duration) {

@@ -48,10 +48,33 @@ void CoordinatorActor::watch_align_pack() {
   });
 }
 
+/// Weights that were lost with a node are shared once more by the learner, if that lives; if not, the run goes back, and
+/// whoever waits for them hears that there are none.
+Later<WeightsShared> CoordinatorActor::get_weights(const GetWeights& request) {
+  if (request.lost == ObjectRef{} || request.lost != published_.weights) {
+    return Later<WeightsShared>::ready(published_);
+  }
+  const auto learners = cluster().find("learner");
+  if (!learners || !(*learners)[0].is_alive()) {
+    return unexpected(ErrorCode::refused, "the weights are lost, and the learner with them");
+  }
+  return ask<WeightsShared>((*learners)[0], ShareWeights{}, ask_timeout_)
+      .then([this, lost = request.lost](const Expected<WeightsShared>& shared) -> Expected<WeightsShared> {
+        if (!shared) {
+          return unexpected(ErrorCode::refused, "the weights are lost: " + shared.error().message);
+        }
+        if (published_.weights == lost) {
+          published_ = *shared;
+        }
+        return published_;
+      });
+}
+
 /// An ask of a learner failed: with its process, then the run goes back; else for a reason that ends the run.
 void CoordinatorActor::learner_failed(const std::string& what, const Error& error) {
   const auto learners = cluster().find("learner");
-  bool may_return = error.code == ErrorCode::target_down;
+  // What it was to read may have gone with a node: the checkpoint has what it takes to make it again.
+  bool may_return = error.code == ErrorCode::target_down || error.code == ErrorCode::not_found;
   for (const ActorRef& learner : *learners) {
     may_return = may_return && learner.is_expected();
   }

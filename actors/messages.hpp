@@ -231,8 +231,10 @@ MEMOPD_MESSAGE(ShareWeights, 1)
 MEMOPD_IDEMPOTENT(ShareWeights)
 
 /// Of a student that was restarted: what is everybody sampling with?
-struct GetWeights {};
-MEMOPD_MESSAGE(GetWeights, 1)
+struct GetWeights {
+  ObjectRef lost;  ///< the last answer, which is in no store any more: it went with its node
+};
+MEMOPD_MESSAGE(GetWeights, 1, lost)
 MEMOPD_IDEMPOTENT(GetWeights)
 
 struct WeightsShared {

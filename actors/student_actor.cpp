@@ -16,6 +16,7 @@ void StudentActor::setup() {
   on(&StudentActor::generate);
   on(&StudentActor::decode_step);
   on(&StudentActor::load_weights);
+  on(&StudentActor::ask_for_weights);
   if (auto loaded = load(); !loaded) {
     fail(loaded.error());
   }
@@ -67,26 +68,44 @@ void StudentActor::started() {
   }
 }
 
+void StudentActor::ask_for_weights(const AskForWeights&) {
+  if (lacks_weights_) {
+    get_weights();
+  }
+}
+
 void StudentActor::get_weights() {
+  constexpr std::chrono::milliseconds kAskAgain{200};
   const auto coordinator = cluster().find("coordinator");
-  ask<WeightsShared>((*coordinator)[0], GetWeights{}, ask_timeout_).then([this](const Expected<WeightsShared>& shared) {
-    if (!lacks_weights_) {
-      return;  // a publish was faster, and is newer
-    }
-    if (!shared && shared.error().code != ErrorCode::timeout) {
-      fail(shared.error());
-      return;
-    }
-    const auto loaded = shared && shared->weights != ObjectRef{} ? load_now(shared->weights) : Expected<void>();
-    if (!shared || (!loaded && loaded.error().code == ErrorCode::not_found)) {
-      get_weights();  // newer ones have been published meanwhile
-    } else if (!loaded) {
-      fail(loaded.error());
-    } else {
-      log_info("student", "weights_fetched", {{"actor", self().name()}, {"policy_version", engine_->policy_version()}});
-      release_held();
-    }
-  });
+  ask<WeightsShared>((*coordinator)[0], GetWeights{lost_}, ask_timeout_)
+      .then([this](const Expected<WeightsShared>& shared) {
+        if (!lacks_weights_) {
+          return;  // a publish was faster, and is newer
+        }
+        if (!shared) {
+          // The run goes back: what was asked of us belongs to the part that is given up, and a publish will come.
+          refuse_held(shared.error());
+          after(kAskAgain, AskForWeights{});
+          return;
+        }
+        const auto loaded = shared->weights != ObjectRef{} ? load_now(shared->weights) : Expected<void>();
+        if (loaded) {
+          log_info("student", "weights_fetched",
+                   {{"actor", self().name()}, {"policy_version", engine_->policy_version()}});
+          release_held();
+        } else if (loaded.error().code == ErrorCode::not_found) {
+          lost_ = shared->weights;
+          get_weights();  // newer ones have been published meanwhile, or these are lost
+        } else {
+          fail(loaded.error());
+        }
+      });
+}
+
+void StudentActor::refuse_held(const Error& error) {
+  for (auto& [request, answer] : std::exchange(held_, {})) {
+    answer.deliver(unexpected(ErrorCode::refused, self().name() + " has no weights: " + error.message));
+  }
 }
 
 void StudentActor::release_held() {

@@ -25,6 +25,10 @@ namespace memopd {
 struct DecodeStep {};
 MEMOPD_MESSAGE(DecodeStep, 1)
 
+/// To itself: ask for the weights again.
+struct AskForWeights {};
+MEMOPD_MESSAGE(AskForWeights, 1)
+
 class StudentActor : public Actor {
  public:
   explicit StudentActor(RoleInit init);
@@ -42,8 +46,10 @@ class StudentActor : public Actor {
   Expected<WeightsLoaded> load_weights(const LoadWeights& request);
   Expected<void> load();
   Expected<void> load_now(const ObjectRef& reference);
+  void ask_for_weights(const AskForWeights&);
   void get_weights();
   void release_held();
+  void refuse_held(const Error& error);
   void submit(const Generate& request, Promise<Generated> answer);
 
   RoleInit init_;
@@ -53,6 +59,7 @@ class StudentActor : public Actor {
   std::vector<std::pair<Generate, Promise<Generated>>> held_;    ///< until the weights are there
   std::optional<std::pair<std::int64_t, std::int64_t>> loaded_;  ///< lineage and version of the last weights
   std::chrono::milliseconds ask_timeout_{};
+  ObjectRef lost_;  ///< weights that we were told of and that are nowhere
   bool is_sync_ = true;
   bool lacks_weights_ = false;
   bool is_decoding_ = false;

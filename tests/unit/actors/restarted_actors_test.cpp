@@ -106,7 +106,10 @@ class WeightsKeeper final : public Actor {
     on(&WeightsKeeper::get);
     on(&WeightsKeeper::answer);
   }
-  Later<WeightsShared> get(const GetWeights&) {
+  Later<WeightsShared> get(const GetWeights& request) {
+    if (request.lost == weights()) {
+      return unexpected(ErrorCode::refused, "the weights are lost");
+    }
     askers_.push_back(make_promise<WeightsShared>());
     after(100ms, AnswerNow{});
     return askers_.back().later();
@@ -269,6 +272,22 @@ TEST_CASE("a restarted student answers nothing before it has the weights of the 
   REQUIRE(answer);
   CHECK(answer->policy_versions.front().policy_version == 3);
   CHECK(bench.actors.get().now() >= 100ms);
+}
+
+TEST_CASE("weights that are lost with their node are no reason to wait: what is held is refused",
+          "[student][recovery]") {
+  Bench bench("simulated_student", "student");
+  WeightsKeeper::weights() = put_weights(bench.actors.get(), 0, 3);
+  REQUIRE(bench.actors.get().objects().release(WeightsKeeper::weights()));
+  REQUIRE(bench.actors.get().spawn("test_weights_keeper", {}, "coordinator"));
+  bench.restart();
+
+  const auto answer = bench.ask<Generated>(question());
+
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().code == ErrorCode::refused);
+  REQUIRE(bench.ask<WeightsLoaded>(LoadWeights{put_weights(bench.actors.get(), 1, 2)}));
+  CHECK(bench.ask<Generated>(question())->policy_versions.front().policy_version == 2);
 }
 
 TEST_CASE("what a publish brings to a restarted student is newer than what it was told", "[student][recovery][RL-7]") {
