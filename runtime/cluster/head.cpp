@@ -135,7 +135,11 @@ class Head final : public HeadCluster {
   [[nodiscard]] std::optional<Down> failure() const {
     const std::lock_guard lock(mutex_);
     const auto& report = state_->supervisor().failure() ? state_->supervisor().failure() : node_failure_;
-    return report ? std::optional<Down>(Down{report->process, report->cause, true}) : std::nullopt;
+    if (!report) {
+      return std::nullopt;
+    }
+    const std::string name = report->process + ": ";
+    return Down{report->process, report->cause.starts_with(name) ? report->cause.substr(name.size()) : report->cause, true};
   }
   bool wait_for_workers(std::chrono::milliseconds patience);
   Expected<void> connect_objects();

@@ -4,8 +4,10 @@
 #include <memory>
 
 #include "policies/model/thread_settings.hpp"
+#include "runtime/cluster/head.hpp"
 #include "tools/bench/alignpack_bench.hpp"
 #include "tools/bench/deterministic_bench.hpp"
+#include "tools/bench/runtime_bench.hpp"
 #include "tools/bench/tokenizer_bench.hpp"
 #include "tools/memopd/commands.hpp"
 #include "tools/session/console.hpp"
@@ -66,6 +68,35 @@ int run_tokenizer(const TokenizerBenchArguments& arguments) {
   return kExitOk;
 }
 
+struct RuntimeBenchArguments {
+  RuntimeBenchOptions options;
+  bool is_json = false;
+};
+
+int run_runtime(const RuntimeBenchArguments& arguments) {
+  auto rows = bench_runtime(arguments.options);
+  if (!rows) {
+    return report_error(rows.error().message, kExitRunFailed);
+  }
+  std::printf("%s\n", (arguments.is_json ? to_json(*rows) : to_table(*rows)).c_str());
+  return kExitOk;
+}
+
+void add_runtime(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<RuntimeBenchArguments>();
+  arguments->options.peer_python = ".deps/peers/bin/python";
+  CLI::App* runtime =
+      bench.add_subcommand("runtime", "Calls, creation, objects and start-up between processes, ours and Ray's");
+  runtime->add_flag("--json", arguments->is_json, "Print the rows as JSON");
+  runtime->add_option("--calls", arguments->options.num_calls, "Calls of one latency")->capture_default_str();
+  runtime->add_option("--repetitions", arguments->options.num_repetitions, "Clusters started, each side")
+      ->capture_default_str();
+  runtime->add_option("--peer", arguments->options.peer_python, "Python with the package; absent = ours alone")
+      ->capture_default_str();
+  runtime->footer("Example: tools/bench/peers && memopd bench runtime --json");
+  choose(runtime, [arguments] { return run_runtime(*arguments); });
+}
+
 void add_alignpack(CLI::App& bench, const ChooseCommand& choose) {
   auto arguments = std::make_shared<BenchArguments<AlignPackBenchOptions>>();
   CLI::App* alignpack =
@@ -111,6 +142,8 @@ void add_tokenizer(CLI::App& bench, const ChooseCommand& choose) {
 
 }  // namespace
 
+void serve_if_child(int argc, char** argv) { run_as_child(argc, argv); }
+
 void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   CLI::App* bench = app.add_subcommand("bench", "Reproducible ratios, both sides in one run");
   bench->require_subcommand(1);
@@ -118,6 +151,7 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   add_alignpack(*bench, choose);
   add_deterministic(*bench, choose);
   add_tokenizer(*bench, choose);
+  add_runtime(*bench, choose);
 }
 
 }  // namespace memopd

@@ -20,4 +20,7 @@ void add_layouts_command(CLI::App& bench, const ChooseCommand& choose);    ///< 
 void add_checkpoint_commands(CLI::App& app, const ChooseCommand& choose);  ///< checkpoint show
 void add_ledger_commands(CLI::App& app, const ChooseCommand& choose);      ///< ledger show|stats|verify
 
+/// In a process that a bench started as agent or worker: serves, and never returns. Else: returns at once.
+void serve_if_child(int argc, char** argv);
+
 }  // namespace memopd

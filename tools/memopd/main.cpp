@@ -6,6 +6,7 @@
 #include "tools/session/console.hpp"
 
 int main(int argc, char** argv) {
+  memopd::serve_if_child(argc, argv);
   CLI::App app{"memopd: cold starts, evaluation, rollouts, ledgers, retrieval and data of memory agents"};
   app.require_subcommand(1);
   app.footer("Example: memopd eval configs/quickstart.toml --model runs/quickstart/checkpoints/step-90/policy");

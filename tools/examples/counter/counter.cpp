@@ -8,14 +8,10 @@
 using namespace memopd;
 using namespace std::chrono_literals;
 
-struct Add {
-  std::int64_t amount = 0;
-};
-MEMOPD_MESSAGE(Add, 1, amount)
-struct Total {
-  std::int64_t value = 0;
-};
-MEMOPD_MESSAGE(Total, 1, value)
+// clang-format off
+struct Add { std::int64_t amount = 0; };   MEMOPD_MESSAGE(Add, 1, amount)
+struct Total { std::int64_t value = 0; };  MEMOPD_MESSAGE(Total, 1, value)
+// clang-format on
 
 class Counter : public memopd::Actor {
   void setup() override { on(&Counter::add); }
