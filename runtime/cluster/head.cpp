@@ -139,7 +139,8 @@ class Head final : public HeadCluster {
       return std::nullopt;
     }
     const std::string name = report->process + ": ";
-    return Down{report->process, report->cause.starts_with(name) ? report->cause.substr(name.size()) : report->cause, true};
+    return Down{report->process, report->cause.starts_with(name) ? report->cause.substr(name.size()) : report->cause,
+                true};
   }
   bool wait_for_workers(std::chrono::milliseconds patience);
   Expected<void> connect_objects();

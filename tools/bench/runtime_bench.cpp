@@ -225,7 +225,9 @@ nlohmann::json ask_peer(const RuntimeBenchOptions& options) {
     }
     pclose(pipe);
   }
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  // Its last line; Ray itself may have printed before it.
+  const std::size_t begin = text.rfind("\n{") == std::string::npos ? 0 : text.rfind("\n{") + 1;
+  const auto json = nlohmann::json::parse(text.substr(begin), nullptr, false);
   return json.is_object() ? json : nlohmann::json::object();
 }
 
