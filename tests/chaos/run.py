@@ -56,6 +56,7 @@ def main():
         except ChaosError as error:
             observed = f"BROKEN: {error}"
             num_broken += 1
+        observed = observed.replace(str(folder), "RUNS")
         rows.append((name, case.guarantee, observed))
         print(f"{name}: {observed}", flush=True)
     if arguments.write:
