@@ -29,6 +29,17 @@ std::string process_of(const HostActors& members, const SpawnOptions& options, s
   return options.process == "own" ? members.group + "/" + std::to_string(rank) : options.process;
 }
 
+/// "teacher/0 in ScorePack, student/1 in Generate"
+std::string last_call(const ProcessReport& report) {
+  std::string text;
+  for (const ActorStatus& actor : report.actors) {
+    if (!actor.current_call.empty()) {
+      text += (text.empty() ? "" : ", ") + actor.name + " in " + actor.current_call;
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string node_of_agent(const std::string& process) {
@@ -248,9 +259,13 @@ Expected<void> HeadState::take_from_agent(const Peer& peer, const FrameView& fra
   } else if (frame.name == "ProcessExited") {
     auto exited = decode_parsed<ProcessExited>(frame);
     MEMOPD_RETURN_IF_ERROR(exited);
-    workers_[exited->process].linked.reset();
+    Worker& worker = workers_[exited->process];
+    worker.linked.reset();
     supervisor_.exited(exited->process, exited->incarnation,
-                       {exited->cause, exited->exit_code, exited->was_asked, exited->last_lines}, now());
+                       {exited->cause, exited->exit_code, exited->was_asked, exited->last_lines, exited->peak_rss_bytes,
+                        last_call(worker.report)},
+                       now());
+    worker.report = {};
   } else if (frame.name == "AgentReport") {
     auto report = decode_parsed<AgentReport>(frame);
     MEMOPD_RETURN_IF_ERROR(report);

@@ -102,7 +102,7 @@ void Supervisor::node_down(std::string_view node, const std::string& reason, Nan
   nodes_up_.erase(std::string(node));
   for (auto& [name, process] : processes_) {
     if (process.entry.node == node && process.is_started) {
-      gone(process, {reason, 1, is_stopping_, {}}, now);
+      gone(process, {reason, 1, is_stopping_, {}, 0, ""}, now);
     }
   }
 }
@@ -193,6 +193,12 @@ void Supervisor::gone(Process& process, const ProcessEnd& end, Nanoseconds now) 
   }
   if (!end.last_lines.empty() && process.own_account.empty()) {
     cause += "; its last line: " + end.last_lines.back();
+  }
+  if (!end.last_call.empty()) {
+    cause += "; last seen with " + end.last_call;
+  }
+  if (end.peak_rss_bytes > 0) {
+    cause += "; peak memory " + std::to_string(end.peak_rss_bytes >> 20) + " MiB";
   }
   log_warning("cluster", "process_ended",
               {{"process", process.entry.name}, {"incarnation", process.entry.incarnation}, {"cause", cause}});

@@ -44,6 +44,8 @@ struct ProcessEnd {
   std::int32_t exit_code = 0;  ///< 128 + signal for a signal
   bool was_asked = false;      ///< told to stop, and stopped in time
   std::vector<std::string> last_lines;
+  std::int64_t peak_rss_bytes = 0;  ///< 0 = unknown
+  std::string last_call = "";       ///< "teacher/0 in ScorePack", as it last reported; empty = idle
 };
 
 /// What a run that failed reports, in the order it happened.

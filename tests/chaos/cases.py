@@ -198,6 +198,7 @@ hostile_peer.guarantee = "SE-1 R3 R7"
 
 
 def interrupt(folder, undisturbed, rng):
+    """[pain:L03]"""
     run = Run(folder, "interrupt").start()
     run.wait_for_step(4)
     os.kill(run.launcher.pid, signal.SIGINT)
@@ -216,6 +217,7 @@ interrupt.guarantee = "CL-3 CL-4"
 
 
 def interrupt_twice(folder, undisturbed, rng):
+    """[pain:L03]"""
     run = Run(folder, "interrupt_twice", num_steps=500).start()
     run.wait_for_step(1)
     os.kill(run.launcher.pid, signal.SIGINT)

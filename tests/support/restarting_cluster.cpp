@@ -39,7 +39,7 @@ bool RestartingCluster::is_returning(const Down& down) {
     adopt(down.name);
   }
   const ProcessEntry before = *supervisor_.directory().process(down.name);
-  supervisor_.exited(down.name, before.incarnation, {down.reason, 137, false, {}}, cluster_->now());
+  supervisor_.exited(down.name, before.incarnation, {down.reason, 137, false, {}, 0, ""}, cluster_->now());
   cluster_->call_after(std::chrono::milliseconds(1), [this] { turn(); });
   return supervisor_.directory().process(down.name)->state == ProcessState::waiting;
 }

@@ -52,7 +52,7 @@ TEST_CASE("a process that died is started again after its back-off, under the ne
   run.come_up(1);
   (void)run.supervisor.take_actions();
 
-  run.supervisor.exited("student/0", 1, {"killed by SIGKILL", 137, false, {}}, 1s);
+  run.supervisor.exited("student/0", 1, {"killed by SIGKILL", 137, false, {}, 0, ""}, 1s);
   run.supervisor.tick(1s + 99ms);
   CHECK(run.supervisor.take_actions().empty());
   CHECK(run.entry().reason == "killed by SIGKILL");
@@ -74,13 +74,30 @@ TEST_CASE("more restarts than allowed end the run with the first cause", "[clust
     REQUIRE(run.entry().incarnation == incarnation);
     run.supervisor.actor_failed("student/0", incarnation, "student/0", "no model " + std::to_string(incarnation));
     CHECK_FALSE(run.supervisor.failure());
-    run.supervisor.exited("student/0", incarnation, {"exited with code 1", 1, false, {}}, incarnation * 10s);
+    run.supervisor.exited("student/0", incarnation, {"exited with code 1", 1, false, {}, 0, ""}, incarnation * 10s);
   }
 
   REQUIRE(run.supervisor.failure());
   CHECK(run.supervisor.failure()->cause ==
         "student/0: student/0: no model 3 (exited with code 1); restarted 2 times in 60 s before");
   CHECK(run.entry().state == ProcessState::failed);
+}
+
+TEST_CASE("the first failure names who, how, what it did, how large it was and what it said last",
+          "[cluster][pain:T28]") {
+  Run run;
+  for (std::uint64_t incarnation = 1; incarnation <= 3; ++incarnation) {
+    run.supervisor.tick(incarnation * 10s);
+    const ProcessEnd end{"killed by SIGSEGV, core dumped", 139,       false,
+                         {"earlier", "reading tensor 7"},  300 << 20, "student/0 in Generate"};
+    run.supervisor.exited("student/0", incarnation, end, incarnation * 10s);
+  }
+  REQUIRE(run.supervisor.failure());
+  CHECK(run.supervisor.failure()->exit_code == 139);
+  CHECK(run.supervisor.failure()->cause ==
+        "student/0: killed by SIGSEGV, core dumped; its last line: reading tensor 7; last seen with student/0 in "
+        "Generate; "
+        "peak memory 300 MiB; restarted 2 times in 60 s before");
 }
 
 TEST_CASE("restarts outside the window do not count", "[cluster]") {
@@ -135,7 +152,7 @@ TEST_CASE("nothing is started again once the run is stopping", "[cluster][pain:L
   run.come_up(1);
   (void)run.supervisor.take_actions();
   run.supervisor.stop_all();
-  run.supervisor.exited("student/0", 1, {"exited with code 0", 0, true, {}}, 1s);
+  run.supervisor.exited("student/0", 1, {"exited with code 0", 0, true, {}, 0, ""}, 1s);
   run.supervisor.tick(100s);
 
   CHECK(run.supervisor.take_actions().empty());
