@@ -148,7 +148,7 @@ TEST_CASE("the topology shows actors, edges and who waits for whom", "[actor][pa
   CHECK(json["first_failure"].is_null());
 }
 
-TEST_CASE("shutdown ends actors that hold each other, renew timers and wait", "[actor][CL-4]") {
+TEST_CASE("shutdown ends actors that hold each other, renew timers and wait", "[actor][CL-4][R11]") {
   // The relay holds a reference to the counter, the watcher watches it, a Hold is pending, and the test keeps all handles.
   const auto cluster = make_cluster(kind());
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];

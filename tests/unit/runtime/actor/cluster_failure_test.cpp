@@ -103,7 +103,7 @@ TEST_CASE("stop answers what is open and what waits with target_down and is no f
   CHECK_FALSE(cluster->first_failure());
 }
 
-TEST_CASE("watch fires without any other reference to the watcher", "[actor]") {
+TEST_CASE("watch fires without any other reference to the watcher", "[actor][R9]") {
   // R9: the cluster owns the watcher; nobody else holds it while its target ends.
   const auto cluster = make_cluster(kind());
   const ActorRef counter = cluster->spawn("test_counter", {}, "counter")[0];

@@ -47,7 +47,7 @@ class Blocker final : public Actor {
 };
 MEMOPD_REGISTER_ACTOR("test_blocker", Blocker)
 
-TEST_CASE("a blocking actor has its own thread and delays nobody", "[actor]") {
+TEST_CASE("a blocking actor has its own thread and delays nobody", "[actor][R8]") {
   // One scheduler thread; the blocking handler is inside its call while the others go on.
   Gate here;
   gate = &here;
@@ -88,7 +88,7 @@ TEST_CASE("a full mailbox answers overloaded to ask and to tell", "[actor][error
   CHECK(cluster->tell(blocker, Text{}));
 }
 
-TEST_CASE("shutdown names who survives it and does not hang", "[actor][error][CL-4]") {
+TEST_CASE("shutdown names who survives it and does not hang", "[actor][error][CL-4][R11]") {
   const LogCapture log;
   Gate here;
   gate = &here;
