@@ -5,6 +5,7 @@
 
 #include "runtime/actor/registry.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/cluster/reach.hpp"
 
 namespace memopd {
 namespace {
@@ -222,7 +223,10 @@ void ActorLinks::dial_if_needed(Process& process) {
     return;
   }
   process.dialling = process.entry.instance;
-  transport_->dial({process.entry.endpoints.front(), process.entry.instance, std::chrono::milliseconds(5000)});
+  const ProcessEntry* const self = directory_.process(self_);
+  const bool is_same_node = self == nullptr || self->node == process.entry.node;
+  transport_->dial(
+      {endpoint_for(process.entry.endpoints, is_same_node), process.entry.instance, std::chrono::milliseconds(5000)});
 }
 
 void ActorLinks::dial_failed(const DialRequest& request, const Error& error) {

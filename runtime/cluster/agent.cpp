@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -15,7 +18,9 @@
 #include "runtime/cluster/host_resources.hpp"
 #include "runtime/cluster/lease.hpp"
 #include "runtime/cluster/process_link.hpp"
+#include "runtime/cluster/process_output.hpp"
 #include "runtime/cluster/process_table.hpp"
+#include "runtime/cluster/reach.hpp"
 #include "runtime/cluster/worker.hpp"
 #include "runtime/objects/object_server.hpp"
 
@@ -26,11 +31,22 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kGrace{1000};
 
+Expected<std::filesystem::path> make_scratch_folder() {
+  std::string path = (std::filesystem::temp_directory_path() / "memopd-XXXXXX").string();
+  if (mkdtemp(path.data()) == nullptr) {
+    return unexpected(ErrorCode::io_error, "scratch folder " + path + ": " + std::strerror(errno));
+  }
+  return std::filesystem::path(path);
+}
+
 class Agent {
  public:
   explicit Agent(ProcessStart start) : start_(std::move(start)), last_lease_(Clock::now()) {}
 
   Expected<void> begin() {
+    if (start_.is_remote) {
+      MEMOPD_RETURN_IF_ERROR(settle());
+    }
     ObjectServerOptions objects;
     objects.socket = object_socket_of(start_.links, start_.node);
     auto server = ObjectServer::start(objects);
@@ -79,13 +95,22 @@ class Agent {
         next_report = now + heartbeat;
         report();
       }
+      if (is_linked_ && output_) {
+        output_->turn();
+      }
     }
   }
 
   [[noreturn]] void end(int code, const std::string& why) {
     table_->shutdown(code == 0 ? kGrace : std::chrono::milliseconds(0));
+    if (code == 0 && output_) {
+      while (output_->turn()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the last frames leave by another thread
+    }
     std::error_code ignored;
-    std::filesystem::remove_all(start_.links.ipc_folder, ignored);
+    std::filesystem::remove_all(scratch_.empty() ? start_.links.ipc_folder : scratch_.string(), ignored);
     leave_process(code, why);
   }
 
@@ -94,6 +119,33 @@ class Agent {
   }
 
  private:
+  /// On another host than the head: folders of its own, an address that the head and other nodes can dial.
+  Expected<void> settle() {
+    auto scratch = make_scratch_folder();
+    if (!scratch) {
+      return unexpected(scratch.error());
+    }
+    scratch_ = *std::move(scratch);
+    auto address = own_address_towards(host_of_endpoint(endpoint_for(start_.head_endpoints, false)));
+    if (!address) {
+      return unexpected(address.error());
+    }
+    start_.links.tcp_host = *std::move(address);
+    start_.links.ipc_folder = (scratch_ / "ipc").string();
+    start_.log_folder = (scratch_ / "logs").string();
+    work_folder_ = scratch_ / "work";
+    std::error_code failed;
+    std::filesystem::create_directories(start_.log_folder, failed);
+    std::filesystem::create_directories(work_folder_, failed);
+    if (failed) {
+      return unexpected(ErrorCode::io_error, scratch_.string() + ": " + failed.message());
+    }
+    MEMOPD_RETURN_IF_ERROR(make_private_folder(start_.links.ipc_folder));
+    output_.emplace(start_.log_folder,
+                    [this](const ProcessOutput& output) { return link_->tell_head(output).has_value(); });
+    return {};
+  }
+
   ProcessLink::Handlers handlers() {
     ProcessLink::Handlers on;
     on.on_peer_up = [this](const Peer& peer) {
@@ -115,8 +167,8 @@ class Agent {
 
   void say_hello() {
     const HostResources host = read_host_resources();
-    (void)link_->tell_head(
-        AgentHello{host.usable_cpus, static_cast<double>(host.memory_limit_bytes), host.host_name, object_socket_});
+    (void)link_->tell_head(AgentHello{host.usable_cpus, static_cast<double>(host.memory_limit_bytes), host.host_name,
+                                      object_socket_, start_.links.ipc_folder, start_.links.tcp_host});
     is_linked_ = true;
   }
 
@@ -158,10 +210,12 @@ class Agent {
     child.argv = start_.worker_command;
     child.argv.push_back(request.process);  // for whoever reads the process list; it means nothing
     child.stdin_bytes = request.start;
+    child.cwd = work_folder_;
     if (!start_.log_folder.empty()) {
-      std::string file = request.process;
-      std::replace(file.begin(), file.end(), '/', '-');
-      child.log_file = std::filesystem::path(start_.log_folder) / (file + ".out");
+      child.log_file = output_file_of(start_.log_folder, request.process);
+    }
+    if (output_) {
+      output_->add(request.process);
     }
     const auto mark = table_->launch(child);
     if (mark) {
@@ -196,7 +250,10 @@ class Agent {
     (void)link_->tell_head(report);
   }
 
-  const ProcessStart start_;
+  ProcessStart start_;                 // constant after begin()
+  std::filesystem::path scratch_;      // on another host: all that this node writes; else empty
+  std::filesystem::path work_folder_;  // of its processes; empty: ours
+  std::optional<OutputSpool> output_;  // main thread
   TaskQueue queue_;
   Clock::time_point last_lease_;
   std::string object_socket_;
@@ -218,7 +275,8 @@ void run_agent() {
   }
   const LinkSettings links = start->links;
   static std::atomic<Agent*> serving{nullptr};  // set once it has what must be cleaned up
-  const auto lease = Lease::start({.heartbeat_interval = std::chrono::milliseconds(links.heartbeat_ms),
+  const auto lease = Lease::start({.heartbeat_fd = start->is_remote ? -1 : 3,
+                                   .heartbeat_interval = std::chrono::milliseconds(links.heartbeat_ms),
                                    .lease = std::chrono::milliseconds(links.lease_ms),
                                    .on_lost = [](const std::string& why) {
                                      if (Agent* const self = serving.load(); self != nullptr) {

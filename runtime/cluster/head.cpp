@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
@@ -20,8 +21,10 @@
 #include "runtime/cluster/agent.hpp"
 #include "runtime/cluster/head_state.hpp"
 #include "runtime/cluster/host_resources.hpp"
+#include "runtime/cluster/node_agents.hpp"
 #include "runtime/cluster/process_link.hpp"
 #include "runtime/cluster/process_table.hpp"
+#include "runtime/cluster/reach.hpp"
 #include "runtime/cluster/worker.hpp"
 #include "runtime/objects/shared_object_store.hpp"
 
@@ -40,11 +43,28 @@ Expected<std::string> make_ipc_folder() {
   return path;
 }
 
-/// Fills in what was left open. @error io_error
+std::vector<NodeCapacity>::const_iterator own_node_of(const ProcessClusterOptions& options) {
+  return std::find_if(options.nodes.begin(), options.nodes.end(),
+                      [&](const NodeCapacity& node) { return !options.remote.contains(node.name); });
+}
+
+/// Fills in what was left open.
+/// @error invalid_argument  this host is none of the nodes
+/// @error io_error, not_found
 Expected<ProcessClusterOptions> complete(ProcessClusterOptions options) {
   if (options.nodes.empty()) {
     const HostResources host = read_host_resources();
     options.nodes.push_back({"local", host.usable_cpus, static_cast<double>(host.memory_limit_bytes), {}});
+  }
+  if (own_node_of(options) == options.nodes.end()) {
+    return unexpected(ErrorCode::invalid_argument, "none of the nodes is this host: launch on one of them");
+  }
+  if (!options.remote.empty() && options.links.tcp_host.empty()) {
+    auto address = own_address_towards(host_of_address(options.remote.begin()->second.address));
+    if (!address) {
+      return unexpected(address.error());
+    }
+    options.links.tcp_host = *std::move(address);
   }
   if (options.agent_command.empty()) {
     options.agent_command = {"/proc/self/exe", kAgentWord};
@@ -89,6 +109,14 @@ class Head final : public HeadCluster {
     cluster_->set_spawner([this](std::string_view actor, const SpawnOptions& options, std::string_view group,
                                  Payload init) { return spawn_any(actor, options, group, std::move(init)); });
     cluster_->set_elsewhere([this](Topology& topology) { add_reports(topology); }, [this] { return failure(); });
+    NodeAgents::Handlers on;
+    on.on_down = [this](const std::string& node, const std::string& cause) { node_down(node, cause); };
+    on.on_given_up = [this](const std::string& node, const std::string& cause) { node_given_up(node, cause); };
+    auto agents = NodeAgents::make(options_, std::move(on));
+    if (!agents) {
+      return unexpected(agents.error());
+    }
+    agents_ = *std::move(agents);
     MEMOPD_RETURN_IF_ERROR(start_transport(*key));
     return start_agents();
   }
@@ -112,6 +140,7 @@ class Head final : public HeadCluster {
 
   // HeadCluster.
   [[nodiscard]] std::vector<ProcessView> processes() const override;
+  Expected<void> wait_for_nodes(std::chrono::milliseconds patience) override;
   Expected<void> wait_until_started(std::chrono::milliseconds patience) override;
   [[nodiscard]] int failure_exit_code() const override {
     const std::lock_guard lock(mutex_);
@@ -122,8 +151,10 @@ class Head final : public HeadCluster {
  private:
   Expected<void> start_transport(const RunKey& key);
   Expected<void> start_agents();
-  Expected<void> start_agent(const std::string& node);
-  void agent_ended(const std::string& name, const ExitReport& report);
+  /// The node that this process runs on.
+  [[nodiscard]] const std::string& own_node() const { return own_node_of(options_)->name; }
+  void node_down(const std::string& node, const std::string& cause);
+  void node_given_up(const std::string& node, const std::string& cause);
   [[nodiscard]] SpawnedGroup spawn_here(std::string_view actor, const SpawnOptions& options, std::string_view group,
                                         Payload init);
   Expected<void> take(const Peer& peer, std::span<const std::byte> body);
@@ -152,15 +183,11 @@ class Head final : public HeadCluster {
   mutable std::mutex mutex_;  // guards the state and what follows it
   std::condition_variable changed_;
   std::unique_ptr<HeadState> state_;
-  std::map<std::string, std::uint64_t> agent_incarnations_;
-  std::map<std::string, RestartTracker> agent_restarts_;
-  std::map<std::string, std::chrono::nanoseconds> agents_due_;
-  std::map<std::string, std::vector<ProcessMark>>
-      leftovers_;  ///< by node: an agent's workers end before the next starts
+  std::map<std::string, std::string> node_causes_;  ///< how the last agent of a node ended
   std::optional<FailureReport> node_failure_;
   bool is_ending_ = false;
   std::mutex shutdown_mutex_;
-  std::unique_ptr<ProcessTable> agents_;
+  std::unique_ptr<NodeAgents> agents_;
   std::atomic<bool> has_ended_{false};
   std::thread thread_;
 };
@@ -200,10 +227,9 @@ Expected<void> Head::start_transport(const RunKey& key) {
   }
   transport_ = *std::move(transport);
   start_.head_endpoints = transport_->endpoints();
+  start_.head_node = own_node();
   cluster_->links().connect(*transport_);
-  ProcessEntry self{kLauncher, options_.nodes.front().name, ProcessState::running,
-                    1,         start_.head_instance,        transport_->endpoints(),
-                    ""};
+  ProcessEntry self{kLauncher, own_node(), ProcessState::running, 1, start_.head_instance, transport_->endpoints(), ""};
   const std::lock_guard lock(mutex_);
   state_ = std::make_unique<HeadState>(options_, start_, std::move(self));
   state_->connect(*transport_, *cluster_);
@@ -211,26 +237,14 @@ Expected<void> Head::start_transport(const RunKey& key) {
 }
 
 Expected<void> Head::start_agents() {
-  ProcessTableHandlers on;
-  on.on_exit = [this](const std::string& name, const ExitReport& report) { agent_ended(name, report); };
-  auto table = ProcessTable::start({.heartbeat_interval = std::chrono::milliseconds(options_.links.heartbeat_ms),
-                                    .dead_after = std::chrono::milliseconds(options_.links.dead_after_ms),
-                                    .log_folder = options_.log_folder},
-                                   std::move(on));
-  if (!table) {
-    return unexpected(table.error());
-  }
-  agents_ = *std::move(table);
-  for (const NodeCapacity& node : options_.nodes) {
-    MEMOPD_RETURN_IF_ERROR(start_agent(node.name));
-  }
+  MEMOPD_RETURN_IF_ERROR(agents_->start_all(start_));
   thread_ = std::thread([this] { serve(); });
   return connect_objects();
 }
 
 Expected<void> Head::connect_objects() {
   SharedStoreOptions objects;
-  objects.socket = object_socket_of(options_.links, options_.nodes.front().name);
+  objects.socket = object_socket_of(options_.links, own_node());
   objects.store_id = 1;
   objects.patience = std::chrono::seconds(10);
   auto store = connect_object_store(objects);
@@ -241,51 +255,33 @@ Expected<void> Head::connect_objects() {
   return {};
 }
 
-Expected<void> Head::start_agent(const std::string& node) {
-  ProcessStart start = start_;
-  start.process = "agent/" + node;
-  start.node = node;
-  {
-    const std::lock_guard lock(mutex_);
-    start.incarnation = ++agent_incarnations_[node];
-    agent_restarts_.try_emplace(node, RestartPolicy{3, std::chrono::seconds(60), std::chrono::milliseconds(100)});
-  }
-  ChildSpec child;
-  child.name = start.process;
-  child.argv = options_.agent_command;
-  child.argv.push_back(start.process);
-  child.stdin_bytes = encode(start);
-  if (!options_.log_folder.empty()) {
-    child.log_file = std::filesystem::path(options_.log_folder) / ("agent-" + node + ".out");
-  }
-  const auto mark = agents_->launch(child);
-  return mark ? Expected<void>() : Expected<void>(unexpected(mark.error()));
-}
-
-void Head::agent_ended(const std::string& name, const ExitReport& report) {
-  const std::string node = node_of_agent(name);
+void Head::node_down(const std::string& node, const std::string& cause) {
   const std::lock_guard lock(mutex_);
   if (is_ending_) {
     return;
   }
-  const std::string last = report.last_lines.empty() ? "" : "; its last line: " + report.last_lines.back();
-  const std::string cause = "agent of node " + node + ": " + report.text + last;
-  log_error("cluster", "agent_ended", {{"node", node}, {"cause", cause}});
-  const auto now = HeadState::now();
+  node_causes_[node] = cause;
+  std::vector<ProcessMark> leftovers;
   for (const ProcessView& process : state_->processes()) {
-    if (process.entry.node == node && process.pid > 0) {
-      leftovers_[node].push_back({static_cast<pid_t>(process.pid), static_cast<pid_t>(process.pgid),
-                                  static_cast<std::uint64_t>(process.start_ticks)});
-      (void)signal_group(leftovers_[node].back(), SIGKILL);  // on their way out already, by their lifelines
+    if (process.entry.node == node && process.pid > 0 && !options_.remote.contains(node)) {
+      leftovers.push_back({static_cast<pid_t>(process.pid), static_cast<pid_t>(process.pgid),
+                           static_cast<std::uint64_t>(process.start_ticks)});
+      (void)signal_group(leftovers.back(), SIGKILL);  // on their way out already, by their lifelines
     }
   }
+  agents_->wait_for(node, std::move(leftovers));
   state_->node_down(node, cause);
-  if (const auto delay = agent_restarts_.at(node).ended(now)) {
-    agents_due_[node] = now + *delay;
-  } else if (!node_failure_) {
-    node_failure_ = FailureReport{name, cause, 5};
-  }
   changed_.notify_all();
+}
+
+void Head::node_given_up(const std::string& node, const std::string& cause) {
+  const std::lock_guard lock(mutex_);
+  const std::string waiting = state_->supervisor().describe_bound_to(node);
+  log_warning("cluster", "node_given_up", {{"node", node}, {"waiting", waiting}});
+  if (!is_ending_ && !waiting.empty() && !node_failure_) {
+    node_failure_ = FailureReport{"agent/" + node, cause + "; no other node has room for " + waiting, 5};
+    changed_.notify_all();
+  }
 }
 
 Expected<void> Head::take(const Peer& peer, std::span<const std::byte> body) {
@@ -296,6 +292,9 @@ Expected<void> Head::take(const Peer& peer, std::span<const std::byte> body) {
   Expected<void> result;
   if (cluster_->links().take(peer, *frame, result)) {
     return result;
+  }
+  if (const std::string node = node_of_agent(peer.identity.role); !node.empty()) {
+    agents_->heard(node);
   }
   std::vector<LogEvent> events;
   {
@@ -313,25 +312,11 @@ void Head::serve() {
   while (!has_ended_) {
     std::this_thread::sleep_for(kTurn);
     cluster_->links().tick();
-    std::vector<std::string> due;
     {
       const std::lock_guard lock(mutex_);
       state_->tick();
-      for (auto entry = agents_due_.begin(); entry != agents_due_.end();) {
-        auto& leftovers = leftovers_[entry->first];
-        std::erase_if(leftovers, [](const ProcessMark& mark) { return !is_alive(mark); });
-        const bool is_due = entry->second <= HeadState::now() && leftovers.empty() && !is_ending_;
-        if (is_due) {
-          due.push_back(entry->first);
-        }
-        entry = is_due ? agents_due_.erase(entry) : std::next(entry);
-      }
     }
-    for (const std::string& node : due) {
-      if (auto started = start_agent(node); !started) {
-        log_error("cluster", "agent_not_started", {{"node", node}, {"error", started.error().message}});
-      }
-    }
+    agents_->tick();
   }
 }
 
@@ -405,6 +390,31 @@ SpawnedGroup Head::spawn_any(std::string_view actor, const SpawnOptions& options
   return found ? SpawnedGroup(*std::move(found)) : SpawnedGroup(unexpected(found.error()));
 }
 
+Expected<void> Head::wait_for_nodes(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  const auto is_over = [this] {
+    const auto missing = state_->missing_nodes();
+    return std::all_of(missing.begin(), missing.end(),
+                       [this](const std::string& node) { return node_causes_.contains(node); });
+  };
+  (void)changed_.wait_for(lock, patience, is_over);
+  const auto missing = state_->missing_nodes();
+  if (missing.empty()) {
+    return {};
+  }
+  std::string text =
+      std::to_string(missing.size()) + " of " + std::to_string(options_.nodes.size()) + " nodes are missing";
+  for (const std::string& node : missing) {
+    const auto cause = node_causes_.find(node);
+    text += "; " + (cause != node_causes_.end()
+                        ? cause->second
+                        : "agent of node " + node + ": not linked after " + std::to_string(patience.count() / 1000) +
+                              " s: does a firewall keep it from dialling " +
+                              endpoint_for(transport_->endpoints(), node == own_node()) + "?");
+  }
+  return unexpected(node_causes_.empty() ? ErrorCode::timeout : ErrorCode::target_down, text);
+}
+
 Expected<void> Head::wait_until_started(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   const auto is_over = [this] {
@@ -453,6 +463,7 @@ ShutdownReport Head::shutdown(std::chrono::milliseconds patience) {
   if (has_ended_) {
     return cluster_->shutdown(patience);
   }
+  agents_->end_restarts();
   {
     const std::lock_guard lock(mutex_);
     is_ending_ = true;
@@ -470,9 +481,7 @@ ShutdownReport Head::shutdown(std::chrono::milliseconds patience) {
     const std::lock_guard lock(mutex_);
     state_->stop_agents();
   }
-  if (agents_) {
-    agents_->shutdown(std::chrono::seconds(3));
-  }
+  agents_->shutdown(std::chrono::seconds(3));
   has_ended_ = true;
   if (thread_.joinable()) {
     thread_.join();

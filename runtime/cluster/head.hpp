@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +22,17 @@
 
 namespace memopd {
 
+/// How the agent of another host is started, and how its processes find this one.
+struct RemoteNode {
+  std::vector<std::string> command;  ///< executed here; its standard input and output are the agent's (ssh ..)
+  std::string address;               ///< of the host; decides which of our addresses its processes dial
+};
+
 struct ProcessClusterOptions {
-  LinkSettings links = {};                                  ///< ipc_folder "" = a new one below the temporary folder
-  std::vector<NodeCapacity> nodes = {};                     ///< none = this host, with what it has
+  LinkSettings links = {};                        ///< ipc_folder "" = a new one below the temporary folder
+  std::vector<NodeCapacity> nodes = {};           ///< none = this host, with what it has
+  std::map<std::string, RemoteNode> remote = {};  ///< by name of a node; the others are this host
+  std::vector<std::string> remote_worker_command = {"/proc/self/exe", "memopd-worker"};  ///< of agents elsewhere
   std::chrono::milliseconds start_timeout{60'000};          ///< for a process to report itself
   std::string log_folder = "";                              ///< "" = output of the processes is dropped
   std::vector<std::string> agent_command = {};              ///< none = this program, as run_as_child() expects it
@@ -52,6 +61,10 @@ class HeadCluster : public Cluster {
  public:
   /// Every process but this one, agents included.
   [[nodiscard]] virtual std::vector<ProcessView> processes() const = 0;
+  /// Blocks until the agent of every node has reported itself. Call it before spawning: without it, what was meant for a node
+  /// that does not come goes to others.
+  /// @error timeout, target_down  names who is missing, and how the last attempt there ended
+  virtual Expected<void> wait_for_nodes(std::chrono::milliseconds patience) = 0;
   /// Blocks until every process has made its actors, or `patience` is over, or the run has failed.
   /// @error timeout     names who is missing and since when
   /// @error target_down the first failure

@@ -6,6 +6,7 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/cluster/process_link.hpp"
+#include "runtime/cluster/process_output.hpp"
 
 namespace memopd {
 namespace {
@@ -48,6 +49,7 @@ std::string node_of_agent(const std::string& process) {
 
 HeadState::HeadState(const ProcessClusterOptions& options, ProcessStart worker_start, ProcessEntry self)
     : heartbeat_ms_(options.links.heartbeat_ms),
+      log_folder_(options.log_folder),
       worker_start_(std::move(worker_start)),
       supervisor_(options.nodes, options.start_timeout) {
   supervisor_.add_self(std::move(self));
@@ -135,11 +137,14 @@ void HeadState::act() {
       send(agent, KillProcess{action.process, action.incarnation, action.reason});
       continue;
     }
+    const AgentHello& there = agents_[action.node].hello;
     ProcessStart start = worker_start_;
     start.process = action.process;
     start.incarnation = action.incarnation;
     start.node = action.node;
-    start.object_socket = agents_[action.node].hello.object_socket;
+    start.object_socket = there.object_socket;
+    start.links.ipc_folder = there.ipc_folder;
+    start.links.tcp_host = there.tcp_host;
     send(agent, StartProcess{action.process, action.incarnation, encode(start)});
     log_info("cluster", "process_starting",
              {{"process", action.process}, {"incarnation", action.incarnation}, {"node", action.node}});
@@ -272,6 +277,15 @@ Expected<void> HeadState::take_from_agent(const Peer& peer, const FrameView& fra
     for (ProcessUsage& usage : report->processes) {
       workers_[usage.process].usage = std::move(usage);
     }
+  } else if (frame.name == "ProcessOutput") {
+    auto output = decode_parsed<ProcessOutput>(frame);
+    MEMOPD_RETURN_IF_ERROR(output);
+    if (!workers_.contains(output->process)) {
+      return unexpected(ErrorCode::refused, "output of " + output->process + ", which is no process of this run");
+    }
+    if (!log_folder_.empty()) {
+      return append_output(log_folder_, *output);
+    }
   } else {
     return unexpected(ErrorCode::bad_schema, "unknown message " + std::string(frame.name));
   }
@@ -308,6 +322,17 @@ void HeadState::stop_agents() {
   for (const auto& [node, agent] : agents_) {
     send(agent.linked, StopProcess{"the run is over"});
   }
+}
+
+std::vector<std::string> HeadState::missing_nodes() const {
+  std::vector<std::string> missing;
+  for (const NodeCapacity& node : supervisor_.nodes()) {
+    const auto found = agents_.find(node.name);
+    if (found == agents_.end() || !found->second.linked || found->second.hello.object_socket.empty()) {
+      missing.push_back(node.name);
+    }
+  }
+  return missing;
 }
 
 void HeadState::add_reports(Topology& topology) const {

@@ -40,6 +40,8 @@ class HeadState {
   void kill_workers(const std::string& reason);
   void stop_agents();
 
+  /// Nodes whose agents have not said hello.
+  [[nodiscard]] std::vector<std::string> missing_nodes() const;
   void add_reports(Topology& topology) const;
   [[nodiscard]] std::vector<ProcessView> processes() const;
   [[nodiscard]] const Supervisor& supervisor() const { return supervisor_; }
@@ -69,6 +71,7 @@ class HeadState {
   [[nodiscard]] std::vector<ProcessPlan> plans_for(const HostActors& members, const SpawnOptions& options) const;
 
   const std::int32_t heartbeat_ms_;
+  const std::string log_folder_;
   const ProcessStart worker_start_;
   Transport* transport_ = nullptr;
   ProcessCluster* cluster_ = nullptr;

@@ -154,7 +154,9 @@ void Lease::Watch::run() {
       return lose(fmt::format("not renewed for {} ms", duration_cast<milliseconds>(now - renewed_at_).count()));
     }
     if (now >= next_beat) {
-      [[maybe_unused]] const auto written = ::write(options_.heartbeat_fd, ".", 1);
+      if (options_.heartbeat_fd >= 0) {
+        [[maybe_unused]] const auto written = ::write(options_.heartbeat_fd, ".", 1);
+      }
       next_beat = now + options_.heartbeat_interval;
     }
   }
@@ -196,10 +198,11 @@ Expected<std::unique_ptr<Lease>> Lease::start(LeaseOptions options) {
   const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const bool is_ready = renewals.is_open() && wake.is_open() && nothing.is_open() &&
                         ::dup2(nothing.get(), options.stdin_fd) >= 0 &&
-                        ::fcntl(renewals.get(), F_SETFL, O_NONBLOCK) == 0 &&
-                        ::fcntl(options.heartbeat_fd, F_SETFL, O_WRONLY | O_NONBLOCK) == 0 &&
-                        ::fcntl(options.heartbeat_fd, F_SETFD, FD_CLOEXEC) == 0;
-  if (!is_ready) {
+                        ::fcntl(renewals.get(), F_SETFL, O_NONBLOCK) == 0;
+  const bool has_heartbeats =
+      options.heartbeat_fd < 0 || (::fcntl(options.heartbeat_fd, F_SETFL, O_WRONLY | O_NONBLOCK) == 0 &&
+                                   ::fcntl(options.heartbeat_fd, F_SETFD, FD_CLOEXEC) == 0);
+  if (!is_ready || !has_heartbeats) {
     return unexpected(ErrorCode::io_error, fmt::format("lease on descriptors {} and {}: {}", options.stdin_fd,
                                                        options.heartbeat_fd, std::strerror(errno)));
   }

@@ -24,7 +24,7 @@ namespace memopd {
 struct LeaseOptions {
   int stdin_fd =
       0;  ///< lease bytes come from here; afterwards /dev/null is in its place, so that nobody else takes them
-  int heartbeat_fd = 3;                               ///< made close-on-exec and non-blocking
+  int heartbeat_fd = 3;  ///< made close-on-exec and non-blocking; -1: nobody reads heartbeats
   std::chrono::milliseconds heartbeat_interval{500};  ///< >= 1
   std::chrono::milliseconds lease{5000};              ///< >= 2 heartbeat_interval
   /// Called once, on the lease's thread, which ends then. Default: says so on stderr, kills the process group, if it is its

@@ -2,7 +2,7 @@
 //
 //   worker -> head    ProcessHello, ActorsHosted, ProcessReport, ActorFailed, EventReport
 //   head   -> worker  DirectoryUpdate, HostActors, StopProcess
-//   agent  -> head    AgentHello, ProcessStarted, ProcessSuspect, ProcessExited, AgentReport
+//   agent  -> head    AgentHello, ProcessStarted, ProcessSuspect, ProcessExited, AgentReport, ProcessOutput
 //   head   -> agent   StartProcess, KillProcess, AgentLease, StopProcess
 //   any    -> any     ActorCall, ActorAnswer, StopActor
 // Length: the one list of what processes say.
@@ -160,8 +160,10 @@ struct AgentHello {
   double memory_bytes = 0;
   std::string host;
   std::string object_socket;  ///< where the processes of the node reach its object server
+  std::string ipc_folder;     ///< of the sockets of the node's processes
+  std::string tcp_host;       ///< where they listen for other nodes; empty: nowhere
 };
-MEMOPD_MESSAGE(AgentHello, 1, cpus, memory_bytes, host, object_socket)
+MEMOPD_MESSAGE(AgentHello, 1, cpus, memory_bytes, host, object_socket, ipc_folder, tcp_host)
 
 struct AgentLease {};
 MEMOPD_MESSAGE(AgentLease, 1)
@@ -220,6 +222,13 @@ struct AgentReport {
 };
 MEMOPD_MESSAGE(AgentReport, 1, processes)
 
+/// What a process on another host printed, for its log file in the run directory.
+struct ProcessOutput {
+  std::string process;
+  std::string text;  ///< whole lines where possible, in order, nothing left out
+};
+MEMOPD_MESSAGE(ProcessOutput, 1, process, text)
+
 /// How every process of a run is linked.
 struct LinkSettings {
   std::int32_t heartbeat_ms = 500;
@@ -240,15 +249,17 @@ struct ProcessStart {
   std::string process;  ///< "student/0"; of an agent: "agent/<node>"
   std::uint64_t incarnation = 1;
   std::string node;
+  std::string head_node;
   InstanceId head_instance;
   std::vector<std::string> head_endpoints;
   std::string object_socket;
+  bool is_remote = false;                   ///< agents: on another host than the head; folders there are its own
   std::string log_folder;                   ///< agents: where the output of processes goes
   std::vector<std::string> worker_command;  ///< agents: how a worker is executed
   std::int32_t num_threads = 2;             ///< of the scheduler
   LinkSettings links;
 };
-MEMOPD_MESSAGE(ProcessStart, 1, key, run, process, incarnation, node, head_instance, head_endpoints, object_socket,
-               log_folder, worker_command, num_threads, links)
+MEMOPD_MESSAGE(ProcessStart, 1, key, run, process, incarnation, node, head_node, head_instance, head_endpoints,
+               object_socket, is_remote, log_folder, worker_command, num_threads, links)
 
 }  // namespace memopd

@@ -26,6 +26,9 @@ Placement::Placement(std::vector<NodeCapacity> nodes) : nodes_(std::move(nodes))
 std::string Placement::lacking(std::size_t node, const ProcessDemand& demand) const {
   constexpr double kGib = 1024.0 * 1024 * 1024;
   std::vector<std::string> missing;
+  if (unavailable_.contains(nodes_[node].name)) {
+    missing.emplace_back("an agent");
+  }
   for (const std::string& label : demand.labels) {
     const auto& labels = nodes_[node].labels;
     if (std::find(labels.begin(), labels.end(), label) == labels.end()) {
@@ -87,6 +90,28 @@ void Placement::release(std::string_view process) {
   use.memory_bytes -= found->second.demand.memory_bytes;
   --use.roles[found->second.demand.role];
   placed_.erase(found);
+}
+
+void Placement::set_available(std::string_view node, bool is_available) {
+  if (is_available) {
+    unavailable_.erase(std::string(node));
+  } else {
+    unavailable_.emplace(node);
+  }
+}
+
+std::optional<std::string> Placement::move(std::string_view process) {
+  const auto found = placed_.find(process);
+  if (found == placed_.end()) {
+    return std::nullopt;
+  }
+  const Placed before = found->second;
+  release(process);
+  if (const auto nodes = place({&before.demand, 1})) {
+    return nodes->front();
+  }
+  reserve(before.node, before.demand);
+  return std::nullopt;
 }
 
 }  // namespace memopd

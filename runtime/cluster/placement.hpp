@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +47,10 @@ class Placement {
   /// @error overloaded  there is no room for one of them: names it and what each node lacks; nothing is reserved
   Expected<std::vector<std::string>> place(std::span<const ProcessDemand> demands);
   void release(std::string_view process);
+  /// Whether processes may be placed on `node` from now on; at first they may on each.
+  void set_available(std::string_view node, bool is_available);
+  /// Another node for a process whose node is not available. @return none has room: it stays where it is
+  std::optional<std::string> move(std::string_view process);
 
   [[nodiscard]] const std::vector<NodeCapacity>& nodes() const { return nodes_; }
 
@@ -64,6 +70,7 @@ class Placement {
 
   std::vector<NodeCapacity> nodes_;
   std::vector<Use> used_;
+  std::set<std::string, std::less<>> unavailable_;
   std::map<std::string, Placed, std::less<>> placed_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/cluster/reach.hpp"
 #include "runtime/telemetry/run_directory.hpp"
 
 namespace memopd {
@@ -69,7 +70,8 @@ Expected<std::unique_ptr<ProcessLink>> ProcessLink::start(const ProcessStart& st
     return unexpected(transport.error());
   }
   link->transport_ = *std::move(transport);
-  link->transport_->dial({start.head_endpoints.front(), start.head_instance, std::chrono::milliseconds(10000)});
+  link->transport_->dial({endpoint_for(start.head_endpoints, start.node == start.head_node), start.head_instance,
+                          std::chrono::milliseconds(10000)});
   return link;
 }
 

@@ -91,6 +91,7 @@ void Supervisor::kill(Process& process, const std::string& reason) {
 
 void Supervisor::node_up(std::string_view node, Nanoseconds now) {
   nodes_up_.emplace(node);
+  placement_.set_available(node, true);
   for (auto& [name, process] : processes_) {
     if (process.entry.node == node && process.entry.state == ProcessState::waiting && process.due <= now) {
       start(process, now);
@@ -100,11 +101,32 @@ void Supervisor::node_up(std::string_view node, Nanoseconds now) {
 
 void Supervisor::node_down(std::string_view node, const std::string& reason, Nanoseconds now) {
   nodes_up_.erase(std::string(node));
+  placement_.set_available(node, false);
   for (auto& [name, process] : processes_) {
-    if (process.entry.node == node && process.is_started) {
+    if (process.entry.node != node) {
+      continue;
+    }
+    if (process.is_started) {
       gone(process, {reason, 1, is_stopping_, {}, 0, ""}, now);
     }
+    if (process.entry.state == ProcessState::waiting) {
+      if (const auto other = placement_.move(name)) {
+        process.entry.node = *other;
+        publish(process);
+        log_warning("cluster", "process_moved", {{"process", name}, {"from", std::string(node)}, {"to", *other}});
+      }
+    }
   }
+}
+
+std::string Supervisor::describe_bound_to(std::string_view node) const {
+  std::string names;
+  for (const auto& [name, process] : processes_) {
+    if (process.entry.node == node && process.entry.state == ProcessState::waiting) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+  }
+  return names;
 }
 
 bool Supervisor::said_hello(std::string_view process, std::uint64_t incarnation, const InstanceId& instance,

@@ -70,7 +70,7 @@ class Supervisor {
   Expected<void> add_group(std::vector<ActorEntry> members, Nanoseconds now);
 
   void node_up(std::string_view node, Nanoseconds now);
-  /// Its agent is gone, and with it every process there.
+  /// Its agent is gone, and with it every process there; they move to nodes that have room, or wait for this one.
   void node_down(std::string_view node, const std::string& reason, Nanoseconds now);
   /// The process is linked and can be given its actors. @return false: an earlier incarnation, or unknown
   bool said_hello(std::string_view process, std::uint64_t incarnation, const InstanceId& instance,
@@ -92,11 +92,14 @@ class Supervisor {
 
   [[nodiscard]] std::vector<SupervisorAction> take_actions();
   [[nodiscard]] const Directory& directory() const { return directory_; }
+  [[nodiscard]] const std::vector<NodeCapacity>& nodes() const { return placement_.nodes(); }
   [[nodiscard]] std::int32_t num_restarts(std::string_view process) const;
   /// Set once the run cannot go on.
   [[nodiscard]] const std::optional<FailureReport>& failure() const { return failure_; }
   /// Processes, this one apart, that have not ended.
   [[nodiscard]] std::vector<std::string> alive() const;
+  /// Processes that wait for `node` to come back, since no other has room: "learner/0, teacher/0"; empty without one.
+  [[nodiscard]] std::string describe_bound_to(std::string_view node) const;
   /// Started processes that have not hosted their actors yet, and for how long.
   [[nodiscard]] std::string describe_missing(Nanoseconds now) const;
 
