@@ -13,6 +13,7 @@
 #include "tools/memopd_cluster/stop.hpp"
 #include "tools/memopd_cluster/top.hpp"
 #include "tools/session/console.hpp"
+#include "tools/session/host_check.hpp"
 
 namespace {
 
@@ -30,6 +31,10 @@ CLI::App* add_launch(CLI::App& app, LaunchOptions& options) {
       ->take_all()
       ->allow_extra_args(false);
   launch->add_option("--monitor", options.monitor, "Serve the run's page at HOST:PORT (port 0 = any free)");
+  launch->add_option("--nodes", options.arguments.hosts,
+                     "Hosts instead of the addresses of [[node]], this one among them: h1,h2 or node[1-4]");
+  launch->add_flag("--push", options.arguments.is_pushing,
+                   "Copy this program to hosts that lack this build (~/.cache/memopd)");
   launch->add_flag("--detach", options.is_detached, "Go on without this terminal; return once the run has begun");
   launch->add_flag("--dry-run", options.arguments.is_dry_run, "Check, print the resolved configuration, start nothing");
   launch->footer("Example: memopd-cluster launch configs/quickstart.toml --set run.name=try2 --monitor 127.0.0.1:0");
@@ -43,6 +48,7 @@ CLI::App* add_plan(CLI::App& app, memopd::PlanArguments& arguments) {
   plan->add_option("--set", arguments.overrides, "Override a setting: table.key=value")
       ->take_all()
       ->allow_extra_args(false);
+  plan->add_option("--nodes", arguments.hosts, "Hosts instead of the addresses of [[node]]");
   plan->add_option("--gpus", arguments.num_gpus, "GPUs of the host")->check(CLI::PositiveNumber);
   plan->add_option("--gpu-memory-gib", arguments.gpu_memory_gib, "Memory of one")->check(CLI::PositiveNumber);
   plan->add_flag("--shard-optimizer", arguments.shard_optimizer, "Split the optimizer's state over the ranks");
@@ -130,6 +136,8 @@ int main(int argc, char** argv) {
   const CLI::App* stop = add_stop(app, stop_arguments);
   std::string monitored_run;
   const CLI::App* monitor = add_monitor(app, monitored_run);
+  const CLI::App* host =
+      app.add_subcommand("host", "Print what this host offers, as a line of JSON; what launch and doctor ask hosts");
   const CLI::App* config = app.add_subcommand("config", "Print every setting with default, range and meaning");
   try {
     app.parse(argc, argv);
@@ -138,6 +146,10 @@ int main(int argc, char** argv) {
   }
   if (config->parsed()) {
     std::fputs(memopd::config_reference().c_str(), stdout);
+    return memopd::kExitOk;
+  }
+  if (host->parsed()) {
+    std::puts(memopd::to_json_line(memopd::read_host_facts()).c_str());
     return memopd::kExitOk;
   }
   return plan->parsed()      ? memopd::plan(plan_arguments)
