@@ -21,6 +21,7 @@
 #include "runtime/cluster/process_output.hpp"
 #include "runtime/cluster/process_table.hpp"
 #include "runtime/cluster/reach.hpp"
+#include "runtime/cluster/staging.hpp"
 #include "runtime/cluster/worker.hpp"
 #include "runtime/objects/object_server.hpp"
 
@@ -150,7 +151,10 @@ class Agent {
     ProcessLink::Handlers on;
     on.on_peer_up = [this](const Peer& peer) {
       if (peer.identity.role == kLauncher) {
-        queue_.post([this] { say_hello(); });
+        is_linked_ = true;
+        if (!start_.is_remote) {
+          queue_.post([this] { say_hello(); });
+        }
       }
     };
     on.on_peer_down = [this](const Peer& peer, const Error& reason) {
@@ -169,7 +173,6 @@ class Agent {
     const HostResources host = read_host_resources();
     (void)link_->tell_head(AgentHello{host.usable_cpus, static_cast<double>(host.memory_limit_bytes), host.host_name,
                                       object_socket_, start_.links.ipc_folder, start_.links.tcp_host});
-    is_linked_ = true;
   }
 
   Expected<void> take(const Peer& peer, const FrameView& frame) {
@@ -178,6 +181,10 @@ class Agent {
     }
     if (frame.name == "AgentLease") {
       queue_.post([this] { last_lease_ = Clock::now(); });
+    } else if (frame.name == "StageFiles") {
+      auto request = decode_parsed<StageFiles>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      queue_.post([this, request = *std::move(request)] { stage(request); });
     } else if (frame.name == "StartProcess") {
       auto request = decode_parsed<StartProcess>(frame);
       MEMOPD_RETURN_IF_ERROR(request);
@@ -198,6 +205,14 @@ class Agent {
       return unexpected(ErrorCode::bad_schema, "unknown message " + std::string(frame.name));
     }
     return {};
+  }
+
+  /// Gets the input files, then reports for work.
+  void stage(const StageFiles& request) {
+    FileFetcher::fetch(request, work_folder_, link_->transport().bulk(), [this](Expected<void> staged) {
+      queue_.post(
+          [this, staged = std::move(staged)] { staged ? say_hello() : end(kExitBadStart, staged.error().message); });
+    });
   }
 
   void launch(const StartProcess& request) {

@@ -25,6 +25,14 @@ LogEvent to_event(const ReportedEvent& reported) {
   return event;
 }
 
+std::set<std::string> names_of(const std::map<std::string, RemoteNode>& nodes) {
+  std::set<std::string> names;
+  for (const auto& [name, node] : nodes) {
+    names.insert(name);
+  }
+  return names;
+}
+
 /// The process of each rank.
 std::string process_of(const HostActors& members, const SpawnOptions& options, std::int32_t rank) {
   return options.process == "own" ? members.group + "/" + std::to_string(rank) : options.process;
@@ -50,6 +58,7 @@ std::string node_of_agent(const std::string& process) {
 HeadState::HeadState(const ProcessClusterOptions& options, ProcessStart worker_start, ProcessEntry self)
     : heartbeat_ms_(options.links.heartbeat_ms),
       log_folder_(options.log_folder),
+      remote_nodes_(names_of(options.remote)),
       worker_start_(std::move(worker_start)),
       supervisor_(options.nodes, options.start_timeout) {
   supervisor_.add_self(std::move(self));
@@ -171,7 +180,11 @@ void HeadState::broadcast() {
 void HeadState::peer_up(const Peer& peer) {
   if (const std::string node = node_of_agent(peer.identity.role); !node.empty()) {
     agents_[node].linked = peer.identity.instance;
+    agents_[node].hello = {};
     next_lease_ = {};
+    if (remote_nodes_.contains(node)) {
+      send(agents_[node].linked, inputs_);
+    }
   }
 }
 

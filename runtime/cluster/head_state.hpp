@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/actor/topology.hpp"
@@ -24,6 +26,8 @@ class HeadState {
   HeadState(const ProcessClusterOptions& options, ProcessStart worker_start, ProcessEntry self);
 
   void connect(Transport& transport, ProcessCluster& cluster);
+  /// What agents of other hosts get first.
+  void set_inputs(StageFiles inputs) { inputs_ = std::move(inputs); }
 
   /// Plans a group whose members live elsewhere. @error as Cluster::spawn; overloaded: no node has room
   Expected<void> spawn(const HostActors& members, const SpawnOptions& options);
@@ -72,6 +76,8 @@ class HeadState {
 
   const std::int32_t heartbeat_ms_;
   const std::string log_folder_;
+  const std::set<std::string> remote_nodes_;
+  StageFiles inputs_;
   const ProcessStart worker_start_;
   Transport* transport_ = nullptr;
   ProcessCluster* cluster_ = nullptr;

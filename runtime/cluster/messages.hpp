@@ -3,7 +3,7 @@
 //   worker -> head    ProcessHello, ActorsHosted, ProcessReport, ActorFailed, EventReport
 //   head   -> worker  DirectoryUpdate, HostActors, StopProcess
 //   agent  -> head    AgentHello, ProcessStarted, ProcessSuspect, ProcessExited, AgentReport, ProcessOutput
-//   head   -> agent   StartProcess, KillProcess, AgentLease, StopProcess
+//   head   -> agent   StageFiles, StartProcess, KillProcess, AgentLease, StopProcess
 //   any    -> any     ActorCall, ActorAnswer, StopActor
 // Length: the one list of what processes say.
 // Each is one control frame (runtime/wire/frame.hpp) on a link of runtime/transport, whose peer is known and of this run.
@@ -17,6 +17,7 @@
 
 #include "runtime/actor/topology.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/transport/bulk.hpp"
 #include "runtime/transport/identity.hpp"
 #include "runtime/wire/data_codec.hpp"
 #include "runtime/wire/message.hpp"
@@ -228,6 +229,21 @@ struct ProcessOutput {
   std::string text;  ///< whole lines where possible, in order, nothing left out
 };
 MEMOPD_MESSAGE(ProcessOutput, 1, process, text)
+
+/// An input file for another host.
+struct StagedFile {
+  std::string path;       ///< below the working directory of the head, and below the node's work folder
+  std::int32_t mode = 0;  ///< permission bits
+  std::uint64_t size_bytes = 0;
+  BulkTicket ticket;  ///< of a file that is not empty
+};
+MEMOPD_FIELDS(StagedFile, path, mode, size_bytes, ticket)
+
+/// All that a node needs before its processes start; it says AgentHello when it has them.
+struct StageFiles {
+  std::vector<StagedFile> files;
+};
+MEMOPD_MESSAGE(StageFiles, 1, files)
 
 /// How every process of a run is linked.
 struct LinkSettings {

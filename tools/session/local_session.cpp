@@ -4,6 +4,7 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "policies/model/thread_settings.hpp"
+#include "tools/session/run_inputs.hpp"
 
 namespace memopd {
 
@@ -23,6 +24,7 @@ ProcessClusterOptions process_options(const Config& config, const RoleSelection&
   options.links.encrypt_bulk = config.net.encrypt_bulk;
   options.nodes = capacities(nodes);
   options.remote = remote_nodes(nodes);
+  options.inputs = run_inputs(config);
   options.start_timeout = std::chrono::seconds(config.net.start_timeout_s);
   options.num_threads = config.run.num_threads;
   if (!selection.run_directory.empty()) {

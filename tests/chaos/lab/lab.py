@@ -167,7 +167,7 @@ class Lab:
     def command(self, name, argv, cwd="/root"):
         """What runs `argv` on a host, for subprocess."""
         environment = [f"{key}={os.environ[key]}" for key in ("PATH", "TERM", "LANG", "LC_ALL") if key in os.environ]
-        return [*self.hosts[name].enter(), f"--wd={cwd}", "env", "-i", "HOME=/root", "USER=root", "LOGNAME=root", *environment, *argv]
+        return [*self.hosts[name].enter(), "--wdns=/", "env", "-C", cwd, "-i", "HOME=/root", "USER=root", "LOGNAME=root", *environment, *argv]
 
     def run(self, name, argv, **options):
         options.setdefault("capture_output", True)
