@@ -48,14 +48,6 @@ class Agent {
     if (start_.is_remote) {
       MEMOPD_RETURN_IF_ERROR(settle());
     }
-    ObjectServerOptions objects;
-    objects.socket = object_socket_of(start_.links, start_.node);
-    auto server = ObjectServer::start(objects);
-    if (!server) {
-      return unexpected(server.error());
-    }
-    objects_ = *std::move(server);
-    object_socket_ = objects.socket.string();
     ProcessTableHandlers on;
     on.on_suspect = [this](const std::string& name, std::int64_t silent_ms) {
       suspect(name, static_cast<double>(silent_ms));
@@ -75,7 +67,7 @@ class Agent {
       return unexpected(link.error());
     }
     link_ = *std::move(link);
-    return {};
+    return start_objects();
   }
 
   [[noreturn]] void serve() {
@@ -147,6 +139,29 @@ class Agent {
     return {};
   }
 
+  Expected<void> start_objects() {
+    ObjectServerOptions objects;
+    objects.socket = object_socket_of(start_.links, start_.node);
+    objects.bulk = &link_->transport().bulk();
+    objects.on_missing = [this](const ObjectRef& ref) { (void)link_->tell_head(ObjectWanted{ref}); };
+    objects.on_released = [this](const std::optional<ObjectRef>& ref, const std::optional<Scope>& scope) {
+      (void)link_->tell_head(ReleaseObjects{ref, scope});
+    };
+    auto server = ObjectServer::start(objects);
+    if (!server) {
+      return unexpected(server.error());
+    }
+    objects_ = *std::move(server);
+    object_socket_ = objects.socket.string();
+    offers_ = std::thread([this] {
+      while (true) {
+        offer_queue_.run(std::chrono::hours(1));
+      }
+    });
+    offers_.detach();  // ends with the process, as this object does
+    return {};
+  }
+
   ProcessLink::Handlers handlers() {
     ProcessLink::Handlers on;
     on.on_peer_up = [this](const Peer& peer) {
@@ -181,6 +196,18 @@ class Agent {
     }
     if (frame.name == "AgentLease") {
       queue_.post([this] { last_lease_ = Clock::now(); });
+    } else if (frame.name == "OfferObject") {
+      auto request = decode_parsed<OfferObject>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      offer_queue_.post([this, request = *std::move(request)] { offer(request); });
+    } else if (frame.name == "ObjectOffered") {
+      auto offered = decode_parsed<ObjectOffered>(frame);
+      MEMOPD_RETURN_IF_ERROR(offered);
+      offer_queue_.post([this, offered = *std::move(offered)] { pull(offered); });
+    } else if (frame.name == "ReleaseObjects") {
+      auto released = decode_parsed<ReleaseObjects>(frame);
+      MEMOPD_RETURN_IF_ERROR(released);
+      offer_queue_.post([this, released = *std::move(released)] { release(released); });
     } else if (frame.name == "StageFiles") {
       auto request = decode_parsed<StageFiles>(frame);
       MEMOPD_RETURN_IF_ERROR(request);
@@ -213,6 +240,45 @@ class Agent {
       queue_.post(
           [this, staged = std::move(staged)] { staged ? say_hello() : end(kExitBadStart, staged.error().message); });
     });
+  }
+
+  /// Hashes the object, which takes its time: not on the main thread.
+  void offer(const OfferObject& request) {
+    ObjectOffered offered;
+    offered.ref = request.ref;
+    offered.for_node = request.for_node;
+    const auto description = objects_->describe(request.ref);
+    const auto ticket = description ? objects_->offer(request.ref) : unexpected(description.error());
+    if (ticket) {
+      offered.ticket = *ticket;
+      offered.scope = description->scope;
+      offered.type = description->type;
+    } else {
+      offered.error = ticket.error();
+    }
+    (void)link_->tell_head(offered);
+  }
+
+  void pull(const ObjectOffered& offered) {
+    if (offered.error) {
+      objects_->fail(offered.ref, *offered.error);
+      return;
+    }
+    objects_->pull(offered.ref, offered.ticket, offered.scope, offered.type,
+                   [this, ref = offered.ref](const Expected<void>& pulled) {
+                     if (!pulled) {
+                       objects_->fail(ref, pulled.error());
+                     }
+                   });
+  }
+
+  void release(const ReleaseObjects& released) {
+    if (released.ref) {
+      objects_->release(*released.ref);
+    }
+    if (released.scope) {
+      objects_->release_scope(*released.scope);
+    }
   }
 
   void launch(const StartProcess& request) {
@@ -274,6 +340,8 @@ class Agent {
   std::string object_socket_;
   std::unique_ptr<ObjectServer> objects_;
   std::unique_ptr<ProcessLink> link_;
+  TaskQueue offer_queue_;  // what reads or makes objects for other nodes, in order
+  std::thread offers_;
   std::unique_ptr<ProcessTable> table_;  // its handlers use the link
   std::atomic<bool> is_linked_{false};
   std::mutex mutex_;  // guards what follows

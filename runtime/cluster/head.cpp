@@ -251,7 +251,7 @@ Expected<void> Head::start_agents() {
 Expected<void> Head::connect_objects() {
   SharedStoreOptions objects;
   objects.socket = object_socket_of(options_.links, own_node());
-  objects.store_id = 1;
+  objects.store_id = HeadState::kLauncherStore;
   objects.patience = std::chrono::seconds(10);
   auto store = connect_object_store(objects);
   if (!store) {
