@@ -231,6 +231,31 @@ TEST_CASE("topology shows every actor with its process, and the edges between th
   }
 }
 
+TEST_CASE("without reports the head knows where actors are, and nothing of what they do", "[cluster][processes]") {
+  ProcessClusterOptions options = test_options();
+  options.report_interval = 0ms;
+  const auto cluster = start_processes(options);
+  const auto target = cluster->spawn("resident", {.process = "own"}, "target");
+  const auto relay = cluster->spawn("resident", {.process = "own"}, "relay");
+  REQUIRE(cluster->ask<Total>(relay[0], Relay{"target", 1}, kPatience).get());
+  // Long enough for a report of each turn, and a link keeps order: reports would be here before the answer is.
+  REQUIRE(cluster->ask<Place>(relay[0], Slow{300}, kPatience).get());
+  const Topology topology = cluster->topology();
+  REQUIRE(topology.actors.size() == 2);
+  for (const ActorStatus& actor : topology.actors) {
+    CHECK(actor.process == actor.name);
+    CHECK(actor.num_handled == 0);
+  }
+  for (const EdgeStatus& edge : topology.edges) {
+    CHECK(edge.from == "client");
+  }
+  for (const ProcessView& view : cluster->processes()) {
+    if (!view.entry.name.starts_with("agent/")) {  // an agent here is this process's own child
+      CHECK(view.rss_bytes == 0);
+    }
+  }
+}
+
 TEST_CASE("an actor whose constructor throws in its process fails the run by name", "[cluster][processes][error]") {
   const auto cluster = start_processes();
   const auto none = cluster->spawn("residnet", {.process = "own"}, "resident");
