@@ -87,18 +87,27 @@ HostTensor to_host_tensor(std::string name, const at::Tensor& tensor) {
 }
 
 void copy_from_host(const HostTensor& source, const at::Tensor& target) {
-  // from_blob takes a mutable pointer; copy_ only reads it.
-  void* bytes = const_cast<std::byte*>(source.bytes.data());
-  target.copy_(at::from_blob(bytes, source.shape, to_scalar_type(source.dtype)));
+  copy_from_bytes(source.bytes, source.dtype, target);
 }
 
-Expected<void> check_tensor_specs(const ModelConfig& config, std::span<const TensorSpec> found) {
+void copy_from_bytes(std::span<const std::byte> bytes, DType dtype, const at::Tensor& target) {
+  std::vector<std::byte> aligned;
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_bytes(dtype) != 0) {
+    aligned.assign(bytes.begin(), bytes.end());
+    bytes = aligned;
+  }
+  // from_blob takes a mutable pointer; copy_ only reads it.
+  target.copy_(at::from_blob(const_cast<std::byte*>(bytes.data()), target.sizes(), to_scalar_type(dtype)));
+}
+
+Expected<void> check_tensor_specs(const ModelConfig& config, std::span<const FoundTensor> found) {
   std::map<std::string, std::vector<std::int64_t>> open;
   for (TensorSpec& spec : tensor_specs(config)) open.emplace(std::move(spec.name), std::move(spec.shape));
   std::string problems;
   const auto add = [&problems](const std::string& text) { problems += (problems.empty() ? "" : "; ") + text; };
   const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
-  for (const TensorSpec& spec : found) {
+  for (const FoundTensor& spec : found) {
+    if (!is_floating(spec.dtype)) add(spec.name + " is " + std::string(to_string(spec.dtype)) + ", not floating-point");
     if (spec.name == "lm_head.weight" && config.tie_word_embeddings && spec.shape == head_shape) continue;
     const auto place = open.find(spec.name);
     if (place == open.end()) {
@@ -116,16 +125,16 @@ Expected<void> check_tensor_specs(const ModelConfig& config, std::span<const Ten
 }
 
 Expected<void> check_tensors(const ModelConfig& config, std::span<const HostTensor* const> tensors) {
-  std::vector<TensorSpec> specs;
-  for (const HostTensor* tensor : tensors) specs.push_back({tensor->name, tensor->shape});
+  std::vector<FoundTensor> specs;
+  for (const HostTensor* tensor : tensors) specs.push_back({tensor->name, tensor->shape, tensor->dtype});
   MEMOPD_RETURN_IF_ERROR(check_tensor_specs(config, specs));
   const HostTensor* embedding = nullptr;
   const HostTensor* head = nullptr;
   for (const HostTensor* tensor : tensors) {
-    if (!is_floating(tensor->dtype) || tensor->bytes.size() != expected_bytes(*tensor)) {
+    if (tensor->bytes.size() != expected_bytes(*tensor)) {
       return unexpected(ErrorCode::shape_mismatch,
                         "weights: " + tensor->name + " holds " + std::to_string(tensor->bytes.size()) + " bytes of " +
-                            std::string(to_string(tensor->dtype)) + ", not floating-point values of its shape");
+                            std::string(to_string(tensor->dtype)) + ", not those of its shape");
     }
     if (tensor->name == "model.embed_tokens.weight") embedding = tensor;
     if (tensor->name == "lm_head.weight") head = tensor;
