@@ -21,6 +21,7 @@
 #include "runtime/cluster/process_output.hpp"
 #include "runtime/cluster/process_table.hpp"
 #include "runtime/cluster/reach.hpp"
+#include "runtime/cluster/staging.hpp"
 #include "runtime/cluster/worker.hpp"
 #include "runtime/objects/object_server.hpp"
 
@@ -47,14 +48,6 @@ class Agent {
     if (start_.is_remote) {
       MEMOPD_RETURN_IF_ERROR(settle());
     }
-    ObjectServerOptions objects;
-    objects.socket = object_socket_of(start_.links, start_.node);
-    auto server = ObjectServer::start(objects);
-    if (!server) {
-      return unexpected(server.error());
-    }
-    objects_ = *std::move(server);
-    object_socket_ = objects.socket.string();
     ProcessTableHandlers on;
     on.on_suspect = [this](const std::string& name, std::int64_t silent_ms) {
       suspect(name, static_cast<double>(silent_ms));
@@ -74,7 +67,7 @@ class Agent {
       return unexpected(link.error());
     }
     link_ = *std::move(link);
-    return {};
+    return start_objects();
   }
 
   [[noreturn]] void serve() {
@@ -88,7 +81,7 @@ class Agent {
         last_lease_ = now;  // this process itself stood still: give the head a turn before judging it
       }
       last_turn = now;
-      if (now - last_lease_ > std::chrono::milliseconds(start_.links.lease_ms)) {
+      if (is_linked_ && now - last_lease_ > std::chrono::milliseconds(start_.links.lease_ms)) {
         end(kExitHeadLost, "the head did not renew the lease");
       }
       if (is_linked_ && now >= next_report) {
@@ -146,11 +139,40 @@ class Agent {
     return {};
   }
 
+  Expected<void> start_objects() {
+    ObjectServerOptions objects;
+    objects.socket = object_socket_of(start_.links, start_.node);
+    objects.bulk = &link_->transport().bulk();
+    objects.on_missing = [this](const ObjectRef& ref) { (void)link_->tell_head(ObjectWanted{ref}); };
+    objects.on_released = [this](const std::optional<ObjectRef>& ref, const std::optional<Scope>& scope) {
+      (void)link_->tell_head(ReleaseObjects{ref, scope});
+    };
+    auto server = ObjectServer::start(objects);
+    if (!server) {
+      return unexpected(server.error());
+    }
+    objects_ = *std::move(server);
+    object_socket_ = objects.socket.string();
+    offers_ = std::thread([this] {
+      while (true) {
+        offer_queue_.run(std::chrono::hours(1));
+      }
+    });
+    offers_.detach();  // ends with the process, as this object does
+    return {};
+  }
+
   ProcessLink::Handlers handlers() {
     ProcessLink::Handlers on;
     on.on_peer_up = [this](const Peer& peer) {
       if (peer.identity.role == kLauncher) {
-        queue_.post([this] { say_hello(); });
+        queue_.post([this] {
+          last_lease_ = Clock::now();
+          is_linked_ = true;
+          if (!start_.is_remote) {
+            say_hello();
+          }
+        });
       }
     };
     on.on_peer_down = [this](const Peer& peer, const Error& reason) {
@@ -169,7 +191,6 @@ class Agent {
     const HostResources host = read_host_resources();
     (void)link_->tell_head(AgentHello{host.usable_cpus, static_cast<double>(host.memory_limit_bytes), host.host_name,
                                       object_socket_, start_.links.ipc_folder, start_.links.tcp_host});
-    is_linked_ = true;
   }
 
   Expected<void> take(const Peer& peer, const FrameView& frame) {
@@ -178,6 +199,22 @@ class Agent {
     }
     if (frame.name == "AgentLease") {
       queue_.post([this] { last_lease_ = Clock::now(); });
+    } else if (frame.name == "OfferObject") {
+      auto request = decode_parsed<OfferObject>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      offer_queue_.post([this, request = *std::move(request)] { offer(request); });
+    } else if (frame.name == "ObjectOffered") {
+      auto offered = decode_parsed<ObjectOffered>(frame);
+      MEMOPD_RETURN_IF_ERROR(offered);
+      offer_queue_.post([this, offered = *std::move(offered)] { pull(offered); });
+    } else if (frame.name == "ReleaseObjects") {
+      auto released = decode_parsed<ReleaseObjects>(frame);
+      MEMOPD_RETURN_IF_ERROR(released);
+      offer_queue_.post([this, released = *std::move(released)] { release(released); });
+    } else if (frame.name == "StageFiles") {
+      auto request = decode_parsed<StageFiles>(frame);
+      MEMOPD_RETURN_IF_ERROR(request);
+      queue_.post([this, request = *std::move(request)] { stage(request); });
     } else if (frame.name == "StartProcess") {
       auto request = decode_parsed<StartProcess>(frame);
       MEMOPD_RETURN_IF_ERROR(request);
@@ -198,6 +235,53 @@ class Agent {
       return unexpected(ErrorCode::bad_schema, "unknown message " + std::string(frame.name));
     }
     return {};
+  }
+
+  /// Gets the input files, then reports for work.
+  void stage(const StageFiles& request) {
+    FileFetcher::fetch(request, work_folder_, link_->transport().bulk(), [this](Expected<void> staged) {
+      queue_.post(
+          [this, staged = std::move(staged)] { staged ? say_hello() : end(kExitBadStart, staged.error().message); });
+    });
+  }
+
+  /// Hashes the object, which takes its time: not on the main thread.
+  void offer(const OfferObject& request) {
+    ObjectOffered offered;
+    offered.ref = request.ref;
+    offered.for_node = request.for_node;
+    const auto description = objects_->describe(request.ref);
+    const auto ticket = description ? objects_->offer(request.ref) : unexpected(description.error());
+    if (ticket) {
+      offered.ticket = *ticket;
+      offered.scope = description->scope;
+      offered.type = description->type;
+    } else {
+      offered.error = ticket.error();
+    }
+    (void)link_->tell_head(offered);
+  }
+
+  void pull(const ObjectOffered& offered) {
+    if (offered.error) {
+      objects_->fail(offered.ref, *offered.error);
+      return;
+    }
+    objects_->pull(offered.ref, offered.ticket, offered.scope, offered.type,
+                   [this, ref = offered.ref](const Expected<void>& pulled) {
+                     if (!pulled) {
+                       objects_->fail(ref, pulled.error());
+                     }
+                   });
+  }
+
+  void release(const ReleaseObjects& released) {
+    if (released.ref) {
+      objects_->release(*released.ref);
+    }
+    if (released.scope) {
+      objects_->release_scope(*released.scope);
+    }
   }
 
   void launch(const StartProcess& request) {
@@ -259,6 +343,8 @@ class Agent {
   std::string object_socket_;
   std::unique_ptr<ObjectServer> objects_;
   std::unique_ptr<ProcessLink> link_;
+  TaskQueue offer_queue_;  // what reads or makes objects for other nodes, in order
+  std::thread offers_;
   std::unique_ptr<ProcessTable> table_;  // its handlers use the link
   std::atomic<bool> is_linked_{false};
   std::mutex mutex_;  // guards what follows

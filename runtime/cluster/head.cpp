@@ -25,6 +25,7 @@
 #include "runtime/cluster/process_link.hpp"
 #include "runtime/cluster/process_table.hpp"
 #include "runtime/cluster/reach.hpp"
+#include "runtime/cluster/staging.hpp"
 #include "runtime/cluster/worker.hpp"
 #include "runtime/objects/shared_object_store.hpp"
 
@@ -230,8 +231,13 @@ Expected<void> Head::start_transport(const RunKey& key) {
   start_.head_node = own_node();
   cluster_->links().connect(*transport_);
   ProcessEntry self{kLauncher, own_node(), ProcessState::running, 1, start_.head_instance, transport_->endpoints(), ""};
+  const auto files = list_inputs(options_.remote.empty() ? std::vector<std::string>() : options_.inputs);
+  MEMOPD_RETURN_IF_ERROR(files);
+  auto inputs = offer_files(*files, transport_->bulk());
+  MEMOPD_RETURN_IF_ERROR(inputs);
   const std::lock_guard lock(mutex_);
   state_ = std::make_unique<HeadState>(options_, start_, std::move(self));
+  state_->set_inputs(*std::move(inputs));
   state_->connect(*transport_, *cluster_);
   return {};
 }
@@ -245,7 +251,7 @@ Expected<void> Head::start_agents() {
 Expected<void> Head::connect_objects() {
   SharedStoreOptions objects;
   objects.socket = object_socket_of(options_.links, own_node());
-  objects.store_id = 1;
+  objects.store_id = HeadState::kLauncherStore;
   objects.patience = std::chrono::seconds(10);
   auto store = connect_object_store(objects);
   if (!store) {
@@ -397,7 +403,10 @@ Expected<void> Head::wait_for_nodes(std::chrono::milliseconds patience) {
     return std::all_of(missing.begin(), missing.end(),
                        [this](const std::string& node) { return node_causes_.contains(node); });
   };
-  (void)changed_.wait_for(lock, patience, is_over);
+  std::int64_t bytes_sent = -1;  // while input files flow, patience begins anew
+  while (!changed_.wait_for(lock, patience, is_over) && transport_->bulk().counters().bytes_sent > bytes_sent) {
+    bytes_sent = transport_->bulk().counters().bytes_sent;
+  }
   const auto missing = state_->missing_nodes();
   if (missing.empty()) {
     return {};

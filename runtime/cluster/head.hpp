@@ -33,6 +33,7 @@ struct ProcessClusterOptions {
   std::vector<NodeCapacity> nodes = {};           ///< none = this host, with what it has
   std::map<std::string, RemoteNode> remote = {};  ///< by name of a node; the others are this host
   std::vector<std::string> remote_worker_command = {"/proc/self/exe", "memopd-worker"};  ///< of agents elsewhere
+  std::vector<std::string> inputs = {};                     ///< files and folders that other hosts get (staging.hpp)
   std::chrono::milliseconds start_timeout{60'000};          ///< for a process to report itself
   std::string log_folder = "";                              ///< "" = output of the processes is dropped
   std::vector<std::string> agent_command = {};              ///< none = this program, as run_as_child() expects it

@@ -25,6 +25,14 @@ LogEvent to_event(const ReportedEvent& reported) {
   return event;
 }
 
+std::set<std::string> names_of(const std::map<std::string, RemoteNode>& nodes) {
+  std::set<std::string> names;
+  for (const auto& [name, node] : nodes) {
+    names.insert(name);
+  }
+  return names;
+}
+
 /// The process of each rank.
 std::string process_of(const HostActors& members, const SpawnOptions& options, std::int32_t rank) {
   return options.process == "own" ? members.group + "/" + std::to_string(rank) : options.process;
@@ -50,6 +58,8 @@ std::string node_of_agent(const std::string& process) {
 HeadState::HeadState(const ProcessClusterOptions& options, ProcessStart worker_start, ProcessEntry self)
     : heartbeat_ms_(options.links.heartbeat_ms),
       log_folder_(options.log_folder),
+      remote_nodes_(names_of(options.remote)),
+      own_node_(self.node),
       worker_start_(std::move(worker_start)),
       supervisor_(options.nodes, options.start_timeout) {
   supervisor_.add_self(std::move(self));
@@ -131,6 +141,9 @@ Expected<void> HeadState::announce(std::vector<ActorEntry> members) {
 }
 
 void HeadState::act() {
+  for (const ObjectRelay::Outgoing& outgoing : relay_.take()) {
+    std::visit([&](const auto& message) { send(agents_[outgoing.node].linked, message); }, outgoing.message);
+  }
   for (const SupervisorAction& action : supervisor_.take_actions()) {
     const auto& agent = agents_[action.node].linked;
     if (action.kind == SupervisorAction::Kind::kill) {
@@ -171,7 +184,11 @@ void HeadState::broadcast() {
 void HeadState::peer_up(const Peer& peer) {
   if (const std::string node = node_of_agent(peer.identity.role); !node.empty()) {
     agents_[node].linked = peer.identity.instance;
+    agents_[node].hello = {};
     next_lease_ = {};
+    if (remote_nodes_.contains(node)) {
+      send(agents_[node].linked, inputs_);
+    }
   }
 }
 
@@ -179,6 +196,7 @@ void HeadState::peer_down(const Peer& peer, const Error& reason) {
   if (const std::string node = node_of_agent(peer.identity.role); !node.empty()) {
     if (Agent& agent = agents_[node]; agent.linked == peer.identity.instance) {
       agent.linked.reset();
+      relay_.node_down(node);
       supervisor_.node_down(node, "agent of node " + node + " lost: " + reason.message, now());
     }
   } else if (const auto found = workers_.find(peer.identity.role);
@@ -191,6 +209,7 @@ void HeadState::peer_down(const Peer& peer, const Error& reason) {
 
 void HeadState::node_down(const std::string& node, const std::string& reason) {
   agents_[node].linked.reset();
+  relay_.node_down(node);
   supervisor_.node_down(node, reason, now());
   act();
 }
@@ -215,6 +234,9 @@ Expected<void> HeadState::take_from_worker(const Peer& peer, const FrameView& fr
     MEMOPD_RETURN_IF_ERROR(hello);
     if (!supervisor_.said_hello(name, incarnation, peer.identity.instance, std::move(hello->endpoints))) {
       return unexpected(ErrorCode::refused, name + " incarnation " + std::to_string(incarnation) + " is not expected");
+    }
+    if (hello->object_store != 0) {
+      relay_.add_store(hello->object_store, supervisor_.directory().process(name)->node);
     }
     worker.linked = peer.identity.instance;
     worker.sent_version = 0;
@@ -252,6 +274,10 @@ Expected<void> HeadState::take_from_agent(const Peer& peer, const FrameView& fra
     auto hello = decode_parsed<AgentHello>(frame);
     MEMOPD_RETURN_IF_ERROR(hello);
     agents_[node].hello = *std::move(hello);
+    relay_.node_up(node);
+    if (node == own_node_) {
+      relay_.add_store(kLauncherStore, node);
+    }
     supervisor_.node_up(node, now());
   } else if (frame.name == "ProcessStarted") {
     auto started = decode_parsed<ProcessStarted>(frame);
@@ -286,6 +312,25 @@ Expected<void> HeadState::take_from_agent(const Peer& peer, const FrameView& fra
     if (!log_folder_.empty()) {
       return append_output(log_folder_, *output);
     }
+  } else {
+    return take_for_objects(node, frame);
+  }
+  return {};
+}
+
+Expected<void> HeadState::take_for_objects(const std::string& node, const FrameView& frame) {
+  if (frame.name == "ObjectWanted") {
+    auto wanted = decode_parsed<ObjectWanted>(frame);
+    MEMOPD_RETURN_IF_ERROR(wanted);
+    relay_.wanted(node, *wanted);
+  } else if (frame.name == "ObjectOffered") {
+    auto offered = decode_parsed<ObjectOffered>(frame);
+    MEMOPD_RETURN_IF_ERROR(offered);
+    relay_.offered(node, *std::move(offered));
+  } else if (frame.name == "ReleaseObjects") {
+    auto released = decode_parsed<ReleaseObjects>(frame);
+    MEMOPD_RETURN_IF_ERROR(released);
+    relay_.released(node, *released);
   } else {
     return unexpected(ErrorCode::bad_schema, "unknown message " + std::string(frame.name));
   }

@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/actor/topology.hpp"
 #include "runtime/cluster/head.hpp"
+#include "runtime/cluster/object_relay.hpp"
 #include "runtime/cluster/process_cluster.hpp"
 #include "runtime/cluster/supervisor.hpp"
 #include "runtime/transport/transport.hpp"
@@ -21,9 +24,13 @@ namespace memopd {
 
 class HeadState {
  public:
+  static constexpr std::uint64_t kLauncherStore = 1;  ///< of the objects that the launcher puts
+
   HeadState(const ProcessClusterOptions& options, ProcessStart worker_start, ProcessEntry self);
 
   void connect(Transport& transport, ProcessCluster& cluster);
+  /// What agents of other hosts get first.
+  void set_inputs(StageFiles inputs) { inputs_ = std::move(inputs); }
 
   /// Plans a group whose members live elsewhere. @error as Cluster::spawn; overloaded: no node has room
   Expected<void> spawn(const HostActors& members, const SpawnOptions& options);
@@ -68,14 +75,19 @@ class HeadState {
   void broadcast();
   Expected<void> take_from_worker(const Peer& peer, const FrameView& frame, std::vector<LogEvent>& events);
   Expected<void> take_from_agent(const Peer& peer, const FrameView& frame);
+  Expected<void> take_for_objects(const std::string& node, const FrameView& frame);
   [[nodiscard]] std::vector<ProcessPlan> plans_for(const HostActors& members, const SpawnOptions& options) const;
 
   const std::int32_t heartbeat_ms_;
   const std::string log_folder_;
+  const std::set<std::string> remote_nodes_;
+  const std::string own_node_;
+  StageFiles inputs_;
   const ProcessStart worker_start_;
   Transport* transport_ = nullptr;
   ProcessCluster* cluster_ = nullptr;
   Supervisor supervisor_;
+  ObjectRelay relay_;
   std::map<std::string, Worker> workers_;
   std::map<std::string, Agent> agents_;  ///< by node
   std::uint64_t own_version_ = 0;

@@ -2,8 +2,9 @@
 //
 //   worker -> head    ProcessHello, ActorsHosted, ProcessReport, ActorFailed, EventReport
 //   head   -> worker  DirectoryUpdate, HostActors, StopProcess
-//   agent  -> head    AgentHello, ProcessStarted, ProcessSuspect, ProcessExited, AgentReport, ProcessOutput
-//   head   -> agent   StartProcess, KillProcess, AgentLease, StopProcess
+//   agent  -> head    AgentHello, ProcessStarted, ProcessSuspect, ProcessExited, AgentReport, ProcessOutput, ObjectWanted
+//   head   -> agent   StageFiles, StartProcess, KillProcess, AgentLease, StopProcess, OfferObject
+//   both              ObjectOffered, ReleaseObjects
 //   any    -> any     ActorCall, ActorAnswer, StopActor
 // Length: the one list of what processes say.
 // Each is one control frame (runtime/wire/frame.hpp) on a link of runtime/transport, whose peer is known and of this run.
@@ -17,6 +18,8 @@
 
 #include "runtime/actor/topology.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/objects/object_store.hpp"
+#include "runtime/transport/bulk.hpp"
 #include "runtime/transport/identity.hpp"
 #include "runtime/wire/data_codec.hpp"
 #include "runtime/wire/message.hpp"
@@ -95,8 +98,9 @@ MEMOPD_MESSAGE(DirectoryUpdate, 1, version, processes, actors)
 
 struct ProcessHello {
   std::vector<std::string> endpoints;
+  std::uint64_t object_store = 0;  ///< first half of the references to what it puts
 };
-MEMOPD_MESSAGE(ProcessHello, 1, endpoints)
+MEMOPD_MESSAGE(ProcessHello, 1, endpoints, object_store)
 
 /// Members of one group that live in the process.
 struct HostActors {
@@ -228,6 +232,51 @@ struct ProcessOutput {
   std::string text;  ///< whole lines where possible, in order, nothing left out
 };
 MEMOPD_MESSAGE(ProcessOutput, 1, process, text)
+
+/// A process of the node looks for an object that was put elsewhere.
+struct ObjectWanted {
+  ObjectRef ref;
+};
+MEMOPD_MESSAGE(ObjectWanted, 1, ref)
+
+struct OfferObject {
+  ObjectRef ref;
+  std::string for_node;
+};
+MEMOPD_MESSAGE(OfferObject, 1, ref, for_node)
+
+/// From the agent that has it to the head, and from there to the agent of `for_node`.
+struct ObjectOffered {
+  ObjectRef ref;
+  std::string for_node;
+  std::optional<Error> error;  ///< set: there is no ticket
+  BulkTicket ticket;
+  Scope scope;
+  std::string type;
+};
+MEMOPD_MESSAGE(ObjectOffered, 1, ref, for_node, error, ticket, scope, type)
+
+/// One of the two is set.
+struct ReleaseObjects {
+  std::optional<ObjectRef> ref;
+  std::optional<Scope> scope;
+};
+MEMOPD_MESSAGE(ReleaseObjects, 1, ref, scope)
+
+/// An input file for another host.
+struct StagedFile {
+  std::string path;       ///< below the working directory of the head, and below the node's work folder
+  std::int32_t mode = 0;  ///< permission bits
+  std::uint64_t size_bytes = 0;
+  BulkTicket ticket;  ///< of a file that is not empty
+};
+MEMOPD_FIELDS(StagedFile, path, mode, size_bytes, ticket)
+
+/// All that a node needs before its processes start; it says AgentHello when it has them.
+struct StageFiles {
+  std::vector<StagedFile> files;
+};
+MEMOPD_MESSAGE(StageFiles, 1, files)
 
 /// How every process of a run is linked.
 struct LinkSettings {

@@ -54,14 +54,13 @@ class Worker {
 
  private:
   Expected<std::unique_ptr<ObjectStore>> open_objects() {
-    std::uint64_t store_id = 0;
-    fill_random({reinterpret_cast<std::uint8_t*>(&store_id), sizeof store_id});
+    fill_random({reinterpret_cast<std::uint8_t*>(&store_id_), sizeof store_id_});
     if (start_.object_socket.empty()) {
-      return make_local_object_store(store_id);
+      return make_local_object_store(store_id_);
     }
     SharedStoreOptions options;
     options.socket = start_.object_socket;
-    options.store_id = store_id;
+    options.store_id = store_id_;
     return connect_object_store(options);
   }
 
@@ -90,7 +89,7 @@ class Worker {
   }
 
   void say_hello() {
-    (void)link_->tell_head(ProcessHello{link_->transport().endpoints()});
+    (void)link_->tell_head(ProcessHello{link_->transport().endpoints(), store_id_});
     is_linked_ = true;
     set_log_sink([this](const LogEvent& event) { forward(event); });
   }
@@ -171,6 +170,7 @@ class Worker {
   }
 
   const ProcessStart start_;
+  std::uint64_t store_id_ = 0;
   TaskQueue queue_;
   std::unique_ptr<ProcessCluster> cluster_;
   std::unique_ptr<ProcessLink> link_;

@@ -315,8 +315,9 @@ struct NetConfig {
 
 /// [[node]] A host and what of it may be used.
 struct NodeConfig {
-  std::string name{};             ///< required; unique
-  std::string address = "local";  ///< "local": this host
+  std::string name{};             ///< unique; "" = as its address; of a pattern: none
+  std::string address = "local";  ///< "local": this host | "[user@]host" for ssh | a pattern "node[1-4]": one node each
+  std::string program{};          ///< memopd-cluster on that host, an absolute path; "" = where it is here
   std::int32_t cpus = 0;          ///< 0 = those of the affinity mask and the cgroup
   double memory_gib = 0;          ///< 0 = the host's
   std::string labels{};           ///< comma-separated words that [[role]] may ask for

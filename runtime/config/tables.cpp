@@ -401,8 +401,10 @@ Table net_table() {
 
 Table node_table() {
   TableOf<NodeConfig> t("node", "a host and what of it may be used; repeat for more");
-  t("name", &NodeConfig::name, any(), "unique; required");
-  t("address", &NodeConfig::address, text(TextForm::not_empty), "local = this host");
+  t("name", &NodeConfig::name, any(), "unique; \"\" = as its address; of a pattern: none");
+  t("address", &NodeConfig::address, text(TextForm::not_empty),
+    "local = this host, [user@]host = through ssh, a pattern like node[1-4] = one node each");
+  t("program", &NodeConfig::program, any(), "memopd-cluster on that host, an absolute path; \"\" = where it is here");
   t("cpus", &NodeConfig::cpus, at_least(0), "cores; 0 = those of the affinity mask and the cgroup");
   t("memory_gib", &NodeConfig::memory_gib, at_least(0), "0 = the host's");
   t("labels", &NodeConfig::labels, any(), "comma-separated words that [[role]] may ask for");

@@ -287,14 +287,19 @@ void check_nodes(const std::vector<NodeConfig>& nodes, Problems& problems) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::string prefix = fmt::format("node.{}.", i);
-    if (nodes[i].name.empty()) {
-      problems.add(prefix + "name", "is missing");
-    } else if (!names.insert(nodes[i].name).second) {
-      problems.add(prefix + "name", fmt::format("\"{}\" is the name of an earlier node", nodes[i].name));
+    const NodeConfig& node = nodes[i];
+    if (!node.name.empty() && !names.insert(node.name).second) {
+      problems.add(prefix + "name", fmt::format("\"{}\" is the name of an earlier node", node.name));
     }
-    if (nodes[i].address != "local") {
-      problems.add(prefix + "address", fmt::format("= \"{}\" is not supported yet, allowed: local", nodes[i].address));
+    if (!node.name.empty() && node.address.find_first_of("[,") != std::string::npos) {
+      problems.add(prefix + "name", fmt::format("= \"{}\" for several hosts \"{}\": each is named as its address",
+                                                node.name, node.address));
     }
+    if (!node.program.empty() && node.program.front() != '/') {
+      problems.add(prefix + "program", fmt::format("= \"{}\" is not an absolute path", node.program));
+    }
+    problems.ineffective(prefix + "program", node.program, std::string(), node.address != "local",
+                         fmt::format("node.{}.address is local", i));
   }
 }
 

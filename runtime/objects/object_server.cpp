@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cerrno>
 #include <list>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "runtime/base/check.hpp"
@@ -62,6 +64,19 @@ class Server final : public ObjectServer {
             Done done) override {
     exchange_.pull(ref, ticket, scope, type, std::move(done));
   }
+  void fail(const ObjectRef& ref, const Error& error) override {
+    {
+      const std::lock_guard lock(looked_for_mutex_);
+      if (const auto found = looked_for_.find(ref); found != looked_for_.end()) {
+        found->second = error;
+      }
+    }
+    wake_->signal();
+  }
+  void release(const ObjectRef& ref) override {
+    static_cast<void>(table_->release(ref));  // not here, or not any more: as wanted
+    wake_->signal();
+  }
   std::size_t release_scope(const Scope& scope) override {
     const std::size_t count = table_->release_scope(scope);
     wake_->signal();
@@ -77,6 +92,7 @@ class Server final : public ObjectServer {
     ObjectRef ref;
     std::int64_t timeout_ms = 0;
     Clock::time_point deadline;
+    bool is_elsewhere = false;
   };
   struct Session {
     Descriptor socket;
@@ -93,6 +109,11 @@ class Server final : public ObjectServer {
   /// @error parse_error, bad_schema  not a request of the protocol
   Expected<void> handle(Session& session, Packet packet);
   void handle_get(Session& session, const ObjectRef& ref);
+  /// Has it looked for on other nodes, unless it is known here. @return whether it may come
+  bool look_elsewhere(const ObjectRef& ref);
+  /// Why what was looked for does not come.
+  [[nodiscard]] std::optional<Error> failure_of(const ObjectRef& ref);
+  void forget_arrived();
   Expected<void> put(const StoreRequest& request, Packet& packet);
   void answer_waits();
   void reply(Session& session, const StoreReply& reply, int descriptor = -1);
@@ -106,6 +127,8 @@ class Server final : public ObjectServer {
   const std::shared_ptr<const detail::Wake> wake_;
   detail::ObjectExchange exchange_;
   std::list<Session> sessions_;
+  std::mutex looked_for_mutex_;
+  std::map<ObjectRef, std::optional<Error>> looked_for_;  ///< on other nodes; the error once it is known not to come
   std::atomic<bool> stopping_ = false;
   std::atomic<std::int64_t> num_connections_ = 0;
   std::atomic<std::int64_t> num_refused_connections_ = 0;
@@ -132,6 +155,7 @@ void Server::run() {
       }
     }
     answer_waits();
+    forget_arrived();
     std::erase_if(sessions_, [](const Session& session) { return session.has_ended; });
     if (items[1].revents != 0) {
       accept_some();
@@ -235,15 +259,25 @@ Expected<void> Server::handle(Session& session, Packet packet) {
       break;
     case StoreVerb::wait: {
       const std::int64_t timeout_ms = std::clamp<std::int64_t>(request->timeout_ms, 0, kMaxWaitMs);
-      session.wait = Wait{request->ref, timeout_ms, Clock::now() + std::chrono::milliseconds(timeout_ms)};
+      session.wait = Wait{request->ref, timeout_ms, Clock::now() + std::chrono::milliseconds(timeout_ms),
+                          request->is_elsewhere && look_elsewhere(request->ref)};
       break;
     }
-    case StoreVerb::release:
-      reply(session, table_->release(request->ref));
+    case StoreVerb::release: {
+      const auto released = table_->release(request->ref);
+      const bool is_of_others = options_.on_released && !table_->knows_store(request->ref);
+      reply(session, is_of_others ? Expected<void>() : released);
+      if (options_.on_released) {
+        options_.on_released(request->ref, std::nullopt);
+      }
       break;
+    }
     case StoreVerb::release_scope:
       answer.count = table_->release_scope(request->scope);
       reply(session, answer);
+      if (options_.on_released) {
+        options_.on_released(std::nullopt, request->scope);
+      }
       break;
     case StoreVerb::counters:
       answer.counters = table_->counters();
@@ -278,7 +312,10 @@ Expected<void> Server::put(const StoreRequest& request, Packet& packet) {
 void Server::handle_get(Session& session, const ObjectRef& ref) {
   const auto object = table_->get(ref);
   if (!object) {
-    reply(session, unexpected(object.error()));
+    StoreReply absent;
+    absent.error = object.error();
+    absent.may_come = look_elsewhere(ref);
+    reply(session, absent);
     return;
   }
   StoreReply answer;
@@ -288,6 +325,38 @@ void Server::handle_get(Session& session, const ObjectRef& ref) {
   reply(session, answer, object->memory->get());
 }
 
+bool Server::look_elsewhere(const ObjectRef& ref) {
+  if (!options_.on_missing || table_->knows_store(ref) || table_->presence(ref)) {
+    return false;
+  }
+  {
+    const std::lock_guard lock(looked_for_mutex_);
+    const auto [found, is_new] = looked_for_.try_emplace(ref);
+    if (!is_new && !found->second) {
+      return true;  // on its way already
+    }
+    found->second.reset();
+  }
+  options_.on_missing(ref);
+  return true;
+}
+
+std::optional<Error> Server::failure_of(const ObjectRef& ref) {
+  const std::lock_guard lock(looked_for_mutex_);
+  const auto found = looked_for_.find(ref);
+  return found == looked_for_.end() ? std::nullopt : found->second;
+}
+
+void Server::forget_arrived() {
+  const std::lock_guard lock(looked_for_mutex_);
+  std::erase_if(looked_for_, [this](const auto& entry) {
+    const bool is_awaited = std::any_of(sessions_.begin(), sessions_.end(), [&](const Session& session) {
+      return session.wait && session.wait->ref == entry.first;
+    });
+    return table_->presence(entry.first) || (entry.second && !is_awaited);
+  });
+}
+
 void Server::answer_waits() {
   for (Session& session : sessions_) {
     if (!session.wait || session.has_ended) {
@@ -295,6 +364,9 @@ void Server::answer_waits() {
     }
     const Wait wait = *session.wait;
     auto result = table_->presence(wait.ref);
+    if (const auto failure = result || !wait.is_elsewhere ? std::nullopt : failure_of(wait.ref)) {
+      result = Expected<void>(unexpected(*failure));
+    }
     if (!result && Clock::now() >= wait.deadline) {
       result = unexpected(ErrorCode::timeout, "object " + to_string(wait.ref) + " was not put within " +
                                                   std::to_string(wait.timeout_ms) + " ms");

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/expected.hpp"
@@ -26,6 +27,11 @@ struct ObjectServerOptions {
   std::uint64_t max_bytes = 0;          ///< of all objects; 0 = no bound
   std::int32_t max_connections = 1024;  ///< >= 1
   Bulk* bulk = nullptr;                 ///< for offer and pull; outlives the server
+  /// Somebody here looks for an object of a store that never put anything here: end it with pull or fail. Once a reference
+  /// until then. Without it such objects are not found. On the server's thread; must not block.
+  std::function<void(const ObjectRef&)> on_missing = nullptr;
+  /// A process here released an object, or a scope; for the other nodes. On the server's thread; must not block.
+  std::function<void(const std::optional<ObjectRef>&, const std::optional<Scope>&)> on_released = nullptr;
 };
 
 struct ObjectServerCounters {
@@ -70,6 +76,10 @@ class ObjectServer {
   virtual void pull(const ObjectRef& ref, const BulkTicket& ticket, const Scope& scope, const std::string& type,
                     Done done) = 0;
 
+  /// What on_missing asked for cannot be had: whoever waits for it gets `error`. Asked for again, it is looked for again.
+  virtual void fail(const ObjectRef& ref, const Error& error) = 0;
+
+  virtual void release(const ObjectRef& ref) = 0;
   virtual std::size_t release_scope(const Scope& scope) = 0;
   [[nodiscard]] virtual ObjectServerCounters counters() const = 0;
 };

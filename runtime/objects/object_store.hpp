@@ -100,7 +100,7 @@ class ObjectStore {
   /// No copy. Errors as get says.
   [[nodiscard]] virtual Expected<Blob> get_blob(const ObjectRef& ref) const = 0;
 
-  /// Blocks until the object is there. @param timeout >= 0
+  /// Blocks until the object is there, put by a process of this node. @param timeout >= 0
   /// @error not_found  released before
   /// @error timeout    not put within `timeout`
   /// @error what refused the put; target_down when the store is out of reach

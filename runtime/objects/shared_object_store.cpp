@@ -93,6 +93,7 @@ class SharedObjectStore final : public ObjectStore {
     return connection_.request(request, descriptor);
   }
   [[nodiscard]] Expected<std::shared_ptr<const void>> fetch(const ObjectRef& ref, const ObjectType& wanted) const;
+  [[nodiscard]] Expected<void> wait_on_server(const ObjectRef& ref, milliseconds timeout, bool is_elsewhere) const;
   [[nodiscard]] Expected<void> check_here(const ObjectRef& ref) const;
   void remember_failure(const ObjectRef& ref, const Error& error);
 
@@ -156,7 +157,7 @@ ObjectRef SharedObjectStore::hand_over(const Expected<Descriptor>& memory, std::
   if (!memory) {
     done = unexpected(memory.error());
   } else if (const auto answer =
-                 ask({StoreVerb::put, ref, scope, size_bytes, std::string(type.name), 0}, memory->get());
+                 ask({StoreVerb::put, ref, scope, size_bytes, std::string(type.name), 0, false}, memory->get());
              !answer) {
     done = unexpected(answer.error());
   }
@@ -210,7 +211,14 @@ Expected<std::shared_ptr<const void>> SharedObjectStore::get_any(const ObjectRef
 }
 
 Expected<std::shared_ptr<const void>> SharedObjectStore::fetch(const ObjectRef& ref, const ObjectType& wanted) const {
-  const auto answer = ask(request_of(StoreVerb::get, ref));
+  auto answer = ask(request_of(StoreVerb::get, ref));
+  if (answer && answer->reply.may_come) {
+    MEMOPD_RETURN_IF_ERROR(wait_on_server(ref, options_.remote_patience, true));
+    answer = ask(request_of(StoreVerb::get, ref));
+    if (answer && answer->reply.error) {
+      return unexpected(*answer->reply.error);
+    }
+  }
   MEMOPD_RETURN_IF_ERROR(answer);
   const StoreReply& reply = answer->reply;
   if (reply.type != wanted.name) {
@@ -245,9 +253,15 @@ Expected<void> SharedObjectStore::wait(const ObjectRef& ref, milliseconds timeou
   if (is_local(ref)) {
     return local_.wait(ref, timeout);
   }
+  return wait_on_server(ref, timeout, false);
+}
+
+/// Over a connection of its own, so that others need not wait too.
+Expected<void> SharedObjectStore::wait_on_server(const ObjectRef& ref, milliseconds timeout, bool is_elsewhere) const {
   detail::StoreConnection own(options_.socket, options_.patience);
   StoreRequest request = request_of(StoreVerb::wait, ref);
   request.timeout_ms = timeout.count();
+  request.is_elsewhere = is_elsewhere;
   const auto answer = own.request(request, -1, timeout);
   MEMOPD_RETURN_IF_ERROR(answer);
   return {};

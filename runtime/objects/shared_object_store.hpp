@@ -19,6 +19,8 @@ struct SharedStoreOptions {
   std::filesystem::path socket;              ///< of the node's ObjectServer
   std::uint64_t store_id = 0;                ///< of this start of this process alone in the run; >= 1
   std::chrono::milliseconds patience{5000};  ///< for the server to come up, and for each answer; >= 1
+  std::chrono::milliseconds remote_patience{
+      120'000};  ///< for an object to come from another node; a dead one is told sooner
 };
 
 /// @error invalid_argument  an option out of range

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -22,8 +23,11 @@
 #include "tools/memopd_cluster/run_monitor.hpp"
 #include "tools/memopd_cluster/run_processes.hpp"
 #include "tools/session/console.hpp"
+#include "tools/session/host_check.hpp"
 #include "tools/session/local_session.hpp"
+#include "tools/session/node_plan.hpp"
 #include "tools/session/process_plan.hpp"
+#include "tools/session/push_program.hpp"
 
 namespace memopd {
 namespace {
@@ -159,7 +163,25 @@ Expected<RunPlace> new_directory(const Config& config, const LaunchArguments& ar
   return with_lock(config, *std::move(directory));
 }
 
-int run(const Config& config, const LaunchArguments& arguments) {
+/// The nodes, each asked and, if it is to be, given the program.
+Expected<std::vector<PlannedNode>> ready_nodes(const Config& config, bool is_pushing) {
+  auto nodes = plan_nodes(config);
+  MEMOPD_RETURN_IF_ERROR(nodes);
+  if (std::all_of(nodes->begin(), nodes->end(), [](const PlannedNode& node) { return node.is_here(); })) {
+    return nodes;
+  }
+  auto answers = ask_hosts(*nodes);
+  MEMOPD_RETURN_IF_ERROR(answers);
+  if (is_pushing) {
+    MEMOPD_RETURN_IF_ERROR(push_program(*nodes, *answers));
+    answers = ask_hosts(*nodes);
+    MEMOPD_RETURN_IF_ERROR(answers);
+  }
+  MEMOPD_RETURN_IF_ERROR(take_answers(*nodes, *answers));
+  return nodes;
+}
+
+int run(const Config& config, const LaunchArguments& arguments, const std::vector<PlannedNode>& nodes) {
   const sigset_t signals = block_signals();
   auto place = arguments.resume.empty() ? new_directory(config, arguments) : resume_directory(config, arguments);
   if (!place) {
@@ -185,7 +207,7 @@ int run(const Config& config, const LaunchArguments& arguments) {
 
   int code = kExitRunFailed;
   std::string failure;
-  if (auto session = LocalSession::start(config, place->selection); !session) {
+  if (auto session = LocalSession::start(config, place->selection, nodes); !session) {
     failure = session.error().message;
   } else {
     auto ended = wait_for_end(**session, config.run.name, directory, **monitor);
@@ -236,8 +258,17 @@ int launch(const LaunchArguments& arguments) {
   if (!config) {
     return report_error(config.error().message, kExitUsage);
   }
+  if (!arguments.hosts.empty() && config->role.empty()) {
+    return report_error("--nodes has no effect: without a [[role]] everything lives in this process", kExitUsage);
+  }
+  if (auto used = arguments.hosts.empty() ? Expected<void>() : use_hosts(*config, arguments.hosts); !used) {
+    return report_error("--nodes: " + used.error().message, kExitUsage);
+  }
   if (auto valid = validate(*config, Purpose::launch); !valid) {
     return report_error(valid.error().message, kExitUsage);
+  }
+  if (auto nodes = plan_nodes(*config); !nodes) {
+    return report_error("[[node]]: " + nodes.error().message, kExitUsage);
   }
   if (arguments.is_dry_run) {
     std::fputs(dump_config(*config).c_str(), stdout);
@@ -246,10 +277,14 @@ int launch(const LaunchArguments& arguments) {
   if (auto checked = check_inputs(*config, launch_roles(*config, {})); !checked) {
     return report_error(checked.error().message, kExitUsage);
   }
-  if (auto placed = plan_processes(*config); !placed) {
+  auto nodes = ready_nodes(*config, arguments.is_pushing);
+  if (!nodes) {
+    return report_error(nodes.error().message, kExitHostCheck);
+  }
+  if (auto placed = plan_processes(*config, *nodes); !placed) {
     return report_error(placed.error().message, kExitInfeasible);
   }
-  return run(*config, arguments);
+  return run(*config, arguments, *nodes);
 }
 
 void serve_if_child(int argc, char** argv) {

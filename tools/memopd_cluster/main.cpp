@@ -6,6 +6,7 @@
 
 #include "runtime/config/load.hpp"
 #include "tools/memopd_cluster/detach.hpp"
+#include "tools/memopd_cluster/doctor.hpp"
 #include "tools/memopd_cluster/launch.hpp"
 #include "tools/memopd_cluster/logs.hpp"
 #include "tools/memopd_cluster/plan.hpp"
@@ -13,6 +14,7 @@
 #include "tools/memopd_cluster/stop.hpp"
 #include "tools/memopd_cluster/top.hpp"
 #include "tools/session/console.hpp"
+#include "tools/session/host_check.hpp"
 
 namespace {
 
@@ -30,6 +32,10 @@ CLI::App* add_launch(CLI::App& app, LaunchOptions& options) {
       ->take_all()
       ->allow_extra_args(false);
   launch->add_option("--monitor", options.monitor, "Serve the run's page at HOST:PORT (port 0 = any free)");
+  launch->add_option("--nodes", options.arguments.hosts,
+                     "Hosts instead of the addresses of [[node]], this one among them: h1,h2 or node[1-4]");
+  launch->add_flag("--push", options.arguments.is_pushing,
+                   "Copy this program to hosts that lack this build (~/.cache/memopd)");
   launch->add_flag("--detach", options.is_detached, "Go on without this terminal; return once the run has begun");
   launch->add_flag("--dry-run", options.arguments.is_dry_run, "Check, print the resolved configuration, start nothing");
   launch->footer("Example: memopd-cluster launch configs/quickstart.toml --set run.name=try2 --monitor 127.0.0.1:0");
@@ -43,12 +49,26 @@ CLI::App* add_plan(CLI::App& app, memopd::PlanArguments& arguments) {
   plan->add_option("--set", arguments.overrides, "Override a setting: table.key=value")
       ->take_all()
       ->allow_extra_args(false);
+  plan->add_option("--nodes", arguments.hosts, "Hosts instead of the addresses of [[node]]");
   plan->add_option("--gpus", arguments.num_gpus, "GPUs of the host")->check(CLI::PositiveNumber);
   plan->add_option("--gpu-memory-gib", arguments.gpu_memory_gib, "Memory of one")->check(CLI::PositiveNumber);
   plan->add_flag("--shard-optimizer", arguments.shard_optimizer, "Split the optimizer's state over the ranks");
   plan->add_flag("--json", arguments.is_json, "Print JSON");
   plan->footer("Example: memopd-cluster plan configs/memopd_q2_3b.toml --gpus 4 --gpu-memory-gib 80");
   return plan;
+}
+
+CLI::App* add_doctor(CLI::App& app, memopd::DoctorArguments& arguments) {
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Ask every host of a run, and measure every pair of them on its links; exit 4 when one has a problem");
+  doctor->add_option("config", arguments.config_path, "TOML file with [[node]] and [net]; none = --nodes alone");
+  doctor->add_option("--set", arguments.overrides, "Override a setting: table.key=value")
+      ->take_all()
+      ->allow_extra_args(false);
+  doctor->add_option("--nodes", arguments.hosts, "Hosts instead of the addresses of [[node]], this one among them");
+  doctor->add_flag("--json", arguments.is_json, "Print JSON");
+  doctor->footer("Example: memopd-cluster doctor --nodes h1,h2,h3");
+  return doctor;
 }
 
 CLI::App* add_status(CLI::App& app, memopd::StatusArguments& arguments) {
@@ -130,6 +150,10 @@ int main(int argc, char** argv) {
   const CLI::App* stop = add_stop(app, stop_arguments);
   std::string monitored_run;
   const CLI::App* monitor = add_monitor(app, monitored_run);
+  memopd::DoctorArguments doctor_arguments;
+  const CLI::App* doctor = add_doctor(app, doctor_arguments);
+  const CLI::App* host =
+      app.add_subcommand("host", "Print what this host offers, as a line of JSON; what launch and doctor ask hosts");
   const CLI::App* config = app.add_subcommand("config", "Print every setting with default, range and meaning");
   try {
     app.parse(argc, argv);
@@ -140,7 +164,12 @@ int main(int argc, char** argv) {
     std::fputs(memopd::config_reference().c_str(), stdout);
     return memopd::kExitOk;
   }
+  if (host->parsed()) {
+    std::puts(memopd::to_json_line(memopd::read_host_facts()).c_str());
+    return memopd::kExitOk;
+  }
   return plan->parsed()      ? memopd::plan(plan_arguments)
+         : doctor->parsed()  ? memopd::doctor(doctor_arguments)
          : status->parsed()  ? memopd::status(status_arguments)
          : top->parsed()     ? memopd::top(top_arguments)
          : logs->parsed()    ? memopd::logs(logs_arguments)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -98,6 +99,9 @@ int plan(const PlanArguments& arguments) {
   if (!config) {
     return report_error(config.error().message, kExitUsage);
   }
+  if (auto used = arguments.hosts.empty() ? Expected<void>() : use_hosts(*config, arguments.hosts); !used) {
+    return report_error("--nodes: " + used.error().message, kExitUsage);
+  }
   if (auto valid = validate(*config, Purpose::launch); !valid) {
     return report_error(valid.error().message, kExitUsage);
   }
@@ -105,7 +109,16 @@ int plan(const PlanArguments& arguments) {
   if (!models) {
     return report_error(models.error().message, kExitUsage);
   }
-  const auto processes = plan_processes(*config);
+  auto nodes = plan_nodes(*config);
+  if (!nodes) {
+    return report_error("[[node]]: " + nodes.error().message, kExitUsage);
+  }
+  for (PlannedNode& node : *nodes) {  // nobody is asked: what a host did not say is enough
+    node.capacity.cpus = node.capacity.cpus > 0 ? node.capacity.cpus : std::numeric_limits<double>::infinity();
+    node.capacity.memory_bytes =
+        node.capacity.memory_bytes > 0 ? node.capacity.memory_bytes : std::numeric_limits<double>::infinity();
+  }
+  const auto processes = plan_processes(*config, *nodes);
   if (!processes) {
     return report_error(processes.error().message, kExitInfeasible);
   }

@@ -10,6 +10,7 @@ namespace memopd {
 struct PlanArguments {
   std::string config_path;
   std::vector<std::string> overrides;  ///< a.b=value
+  std::string hosts;                   ///< as LaunchArguments::hosts
   std::int32_t num_gpus = 4;
   double gpu_memory_gib = 80;
   bool shard_optimizer = false;

@@ -12,7 +12,7 @@
 namespace memopd {
 
 /// Exit codes of both programs.
-enum ExitCode : int { kExitOk = 0, kExitRunFailed = 1, kExitUsage = 2, kExitInfeasible = 3 };
+enum ExitCode : int { kExitOk = 0, kExitRunFailed = 1, kExitUsage = 2, kExitInfeasible = 3, kExitHostCheck = 4 };
 
 /// Thread-safe as a log sink.
 class Console {

@@ -4,15 +4,12 @@
 
 #include "actors/coordinator_actor.hpp"
 #include "policies/model/thread_settings.hpp"
-#include "tools/session/process_plan.hpp"
+#include "tools/session/run_inputs.hpp"
 
 namespace memopd {
 
-namespace {
-
-constexpr std::chrono::hours kNoDeadline{24};
-
-ProcessClusterOptions process_options(const Config& config, const RoleSelection& selection) {
+ProcessClusterOptions process_options(const Config& config, const RoleSelection& selection,
+                                      const std::vector<PlannedNode>& nodes) {
   ProcessClusterOptions options;
   options.links.heartbeat_ms = config.net.heartbeat_ms;
   options.links.dead_after_ms = config.net.dead_after_ms;
@@ -21,7 +18,9 @@ ProcessClusterOptions process_options(const Config& config, const RoleSelection&
   options.links.port_lo = config.net.ports.empty() ? 0 : config.net.ports[0];
   options.links.port_hi = config.net.ports.empty() ? 0 : config.net.ports[1];
   options.links.encrypt_bulk = config.net.encrypt_bulk;
-  options.nodes = planned_nodes(config);
+  options.nodes = capacities(nodes);
+  options.remote = remote_nodes(nodes);
+  options.inputs = run_inputs(config);
   options.start_timeout = std::chrono::seconds(config.net.start_timeout_s);
   options.num_threads = config.run.num_threads;
   if (!selection.run_directory.empty()) {
@@ -30,12 +29,19 @@ ProcessClusterOptions process_options(const Config& config, const RoleSelection&
   return options;
 }
 
+namespace {
+
+constexpr std::chrono::hours kNoDeadline{24};
+
 /// One process, or several as [[role]] says.
-Expected<std::unique_ptr<Cluster>> make_session_cluster(const Config& config, const RoleSelection& selection) {
+Expected<std::unique_ptr<Cluster>> make_session_cluster(const Config& config, const RoleSelection& selection,
+                                                        const std::vector<PlannedNode>& nodes) {
   if (config.role.empty()) {
     return make_local_cluster({.threads = config.run.num_threads});
   }
-  auto cluster = make_process_cluster(process_options(config, selection));
+  auto cluster = make_process_cluster(process_options(config, selection, nodes));
+  MEMOPD_RETURN_IF_ERROR(cluster);
+  MEMOPD_RETURN_IF_ERROR((*cluster)->wait_for_nodes(std::chrono::seconds(config.net.start_timeout_s)));
   return cluster ? Expected<std::unique_ptr<Cluster>>(*std::move(cluster))
                  : Expected<std::unique_ptr<Cluster>>(unexpected(cluster.error()));
 }
@@ -47,9 +53,10 @@ LocalSession::LocalSession(Config config, std::unique_ptr<Cluster> cluster)
 
 LocalSession::~LocalSession() { cluster_->shutdown(); }
 
-Expected<std::unique_ptr<LocalSession>> LocalSession::start(const Config& config, const RoleSelection& selection) {
+Expected<std::unique_ptr<LocalSession>> LocalSession::start(const Config& config, const RoleSelection& selection,
+                                                            const std::vector<PlannedNode>& nodes) {
   set_operation_threads(1);
-  auto cluster = make_session_cluster(config, selection);
+  auto cluster = make_session_cluster(config, selection, nodes);
   if (!cluster) {
     return unexpected(cluster.error());
   }

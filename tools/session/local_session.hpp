@@ -11,13 +11,19 @@
 #include "runtime/actor/cluster.hpp"
 #include "runtime/cluster/head.hpp"
 #include "runtime/config/schema.hpp"
+#include "tools/session/node_plan.hpp"
 
 namespace memopd {
 
+/// How the processes of a run are started and linked, as its configuration says.
+[[nodiscard]] ProcessClusterOptions process_options(const Config& config, const RoleSelection& selection,
+                                                    const std::vector<PlannedNode>& nodes);
+
 class LocalSession {
  public:
-  /// Spawns the selected roles.
-  static Expected<std::unique_ptr<LocalSession>> start(const Config& config, const RoleSelection& selection);
+  /// Spawns the selected roles. @param nodes  where processes may live, if [[role]] asks for any; none = this host
+  static Expected<std::unique_ptr<LocalSession>> start(const Config& config, const RoleSelection& selection,
+                                                       const std::vector<PlannedNode>& nodes = {});
   ~LocalSession();
 
   /// Runs tasks and waits. @error the first failure of any actor, with its name and cause

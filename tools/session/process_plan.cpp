@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/cluster/host_resources.hpp"
-
 namespace memopd {
 namespace {
 
@@ -34,23 +32,25 @@ ProcessDemand demand_of(const RoleConfig& role, const std::string& process) {
           role.placement == "spread" ? PlacementRule::spread : PlacementRule::pack};
 }
 
-}  // namespace
-
-std::vector<NodeCapacity> planned_nodes(const Config& config) {
-  const HostResources host = read_host_resources();
-  const auto host_memory = static_cast<double>(host.memory_limit_bytes);
-  std::vector<NodeCapacity> nodes;
-  for (const NodeConfig& node : config.node) {
-    nodes.push_back({node.name, node.cpus > 0 ? node.cpus : host.usable_cpus,
-                     node.memory_gib > 0 ? node.memory_gib * kGib : host_memory, split_labels(node.labels)});
+/// Who writes into the run directory lives on its host.
+Expected<void> check_files_are_there(const PlannedProcess& process, const std::vector<PlannedNode>& nodes) {
+  const bool is_elsewhere = std::any_of(nodes.begin(), nodes.end(), [&](const PlannedNode& node) {
+    return !node.is_here() && node.capacity.name == process.node;
+  });
+  for (const std::string& actor : process.actors) {
+    const std::string role = actor.substr(0, actor.find('/'));
+    if (is_elsewhere && (role == "align_pack" || role == "learner")) {
+      return unexpected(ErrorCode::overloaded,
+                        "process " + process.demand.name + " would live on node " + process.node + ", but " + role +
+                            " writes into the run directory: give it labels that only nodes of this host have");
+    }
   }
-  if (nodes.empty()) {
-    nodes.push_back({"local", host.usable_cpus, host_memory, {}});
-  }
-  return nodes;
+  return {};
 }
 
-Expected<std::vector<PlannedProcess>> plan_processes(const Config& config) {
+}  // namespace
+
+Expected<std::vector<PlannedProcess>> plan_processes(const Config& config, const std::vector<PlannedNode>& nodes) {
   std::vector<PlannedProcess> planned;
   for (const RoleConfig& role : config.role) {
     for (std::int32_t rank = 0; rank < num_actors(config, role.name); ++rank) {
@@ -69,13 +69,14 @@ Expected<std::vector<PlannedProcess>> plan_processes(const Config& config) {
   for (const PlannedProcess& process : planned) {
     demands.push_back(process.demand);
   }
-  Placement placement(planned_nodes(config));
-  const auto nodes = placement.place(demands);
-  if (!nodes) {
-    return unexpected(nodes.error());
+  Placement placement(capacities(nodes));
+  const auto placed = placement.place(demands);
+  if (!placed) {
+    return unexpected(placed.error());
   }
   for (std::size_t i = 0; i < planned.size(); ++i) {
-    planned[i].node = (*nodes)[i];
+    planned[i].node = (*placed)[i];
+    MEMOPD_RETURN_IF_ERROR(check_files_are_there(planned[i], nodes));
   }
   return planned;
 }

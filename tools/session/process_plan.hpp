@@ -7,6 +7,7 @@
 #include "runtime/base/expected.hpp"
 #include "runtime/cluster/placement.hpp"
 #include "runtime/config/schema.hpp"
+#include "tools/session/node_plan.hpp"
 
 namespace memopd {
 
@@ -16,11 +17,10 @@ struct PlannedProcess {
   std::vector<std::string> actors;  ///< "env/0", ..
 };
 
-/// The nodes of [[node]], or this host; what a node does not say is this host's.
-[[nodiscard]] std::vector<NodeCapacity> planned_nodes(const Config& config);
-
 /// In the order of the [[role]] tables; empty without one. Starts nothing.
-/// @error overloaded  no node has room for one of them: names it and what each node lacks
-[[nodiscard]] Expected<std::vector<PlannedProcess>> plan_processes(const Config& config);
+/// @error overloaded  no node has room for one of them: names it and what each node lacks; or align_pack or the learner, which
+///                    write into the run directory, would live on another host than it
+[[nodiscard]] Expected<std::vector<PlannedProcess>> plan_processes(const Config& config,
+                                                                   const std::vector<PlannedNode>& nodes);
 
 }  // namespace memopd

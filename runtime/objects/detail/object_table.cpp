@@ -119,6 +119,11 @@ std::optional<Expected<void>> ObjectTable::presence(const ObjectRef& ref) const 
   return std::nullopt;
 }
 
+bool ObjectTable::knows_store(const ObjectRef& ref) const {
+  const std::lock_guard lock(mutex_);
+  return last_put_.contains(ref.high);
+}
+
 Expected<void> ObjectTable::release(const ObjectRef& ref) {
   StoredObject released;  // let go outside the lock
   const std::lock_guard lock(mutex_);

@@ -48,6 +48,9 @@ class ObjectTable {
   /// nullopt: not put yet. @error as get says
   [[nodiscard]] std::optional<Expected<void>> presence(const ObjectRef& ref) const;
 
+  /// Whether the store of `ref` has put anything here, so that what is not here will not come from elsewhere.
+  [[nodiscard]] bool knows_store(const ObjectRef& ref) const;
+
   Expected<void> release(const ObjectRef& ref);
   std::size_t release_scope(const Scope& scope);
   [[nodiscard]] ObjectStoreCounters counters() const;

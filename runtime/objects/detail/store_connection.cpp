@@ -71,7 +71,7 @@ Expected<StoreAnswer> StoreConnection::request(const StoreRequest& request, int 
   if (answer->reply.is_last) {
     socket_.reset();
   }
-  if (answer->reply.error) {
+  if (answer->reply.error && !answer->reply.may_come) {
     return unexpected(*answer->reply.error);
   }
   return answer;

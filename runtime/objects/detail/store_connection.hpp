@@ -9,7 +9,7 @@
 
 namespace memopd::detail {
 
-/// What came back: `reply.error` is empty.
+/// What came back: `reply.error` is empty, unless what was asked for may come from another node.
 struct StoreAnswer {
   StoreReply reply;
   Descriptor descriptor;

@@ -23,19 +23,21 @@ struct StoreRequest {
   std::uint64_t size_bytes = 0;  ///< of put, whose descriptor comes along
   std::string type;              ///< of put; at most kMaxTypeNameBytes
   std::int64_t timeout_ms = 0;   ///< of wait
+  bool is_elsewhere = false;     ///< of wait: get said that it may come from another node
 };
-MEMOPD_MESSAGE(StoreRequest, 1, verb, ref, scope, size_bytes, type, timeout_ms)
+MEMOPD_MESSAGE(StoreRequest, 1, verb, ref, scope, size_bytes, type, timeout_ms, is_elsewhere)
 
 struct StoreReply {
   std::optional<Error> error;
   bool is_last = false;          ///< the server ends the connection
+  bool may_come = false;         ///< with the error of get: it is looked for on other nodes, wait for it
   Scope scope;                   ///< of get
   std::uint64_t size_bytes = 0;  ///< of get, whose descriptor comes along
   std::string type;              ///< of get
   std::uint64_t count = 0;       ///< of release_scope
   ObjectStoreCounters counters;
 };
-MEMOPD_MESSAGE(StoreReply, 1, error, is_last, scope, size_bytes, type, count, counters)
+MEMOPD_MESSAGE(StoreReply, 1, error, is_last, may_come, scope, size_bytes, type, count, counters)
 
 namespace detail {
 

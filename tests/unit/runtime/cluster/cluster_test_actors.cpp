@@ -25,6 +25,7 @@ class Resident final : public Actor {
     on(&Resident::bytes);
     on(&Resident::relay);
     on(&Resident::put_pack);
+    on(&Resident::read_pack);
   }
   Expected<Total> add(const Add& request) { return Total{total_ += request.amount, incarnation()}; }
   Expected<Place> where(const Where&) { return Place{getpid(), incarnation()}; }
@@ -57,6 +58,11 @@ class Resident final : public Actor {
       pack.input_ids.push_back(i);
     }
     return PackRef{objects().put(std::make_shared<const PackedBatch>(std::move(pack)), Scope{ScopeKind::step, 1})};
+  }
+  Expected<Total> read_pack(const ReadPack& request) {
+    const auto pack = objects().get<PackedBatch>(request.ref);
+    MEMOPD_RETURN_IF_ERROR(pack);
+    return Total{static_cast<std::int64_t>((*pack)->input_ids.size()), 0};
   }
 
   std::int64_t total_ = 0;

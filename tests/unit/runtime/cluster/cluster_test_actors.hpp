@@ -65,6 +65,11 @@ struct PutPack {
   std::int32_t length = 0;
 };
 MEMOPD_MESSAGE(PutPack, 1, length)
+/// Gets a PackedBatch; answers its number of tokens.
+struct ReadPack {
+  ObjectRef ref;
+};
+MEMOPD_MESSAGE(ReadPack, 1, ref)
 struct PackRef {
   ObjectRef ref;
 };

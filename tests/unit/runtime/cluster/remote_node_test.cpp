@@ -104,6 +104,52 @@ TEST_CASE("an agent elsewhere that is silent is declared dead", "[cluster][proce
   CHECK(later->incarnation == 2);
 }
 
+TEST_CASE("an object that was put on one node is there on the others, until its release",
+          "[cluster][processes][objects]") {
+  const auto cluster = start_processes(nodes_elsewhere({"first", "second"}));
+  REQUIRE(cluster->wait_for_nodes(kPatience));
+  const auto first = cluster->spawn("resident", {.process = "own", .labels = "first"}, "writer");
+  const auto put = cluster->ask<PackRef>(first[0], PutPack{200'000}, kPatience).get();
+  REQUIRE(put);
+
+  const auto here = cluster->objects().get<PackedBatch>(put->ref);
+  REQUIRE(here);
+  CHECK((*here)->input_ids.size() == 200'000);
+  CHECK((*here)->input_ids[199'999] == 199'999);
+  const auto second = cluster->spawn("resident", {.count = 2, .process = "own", .labels = "second"}, "reader");
+  for (const ActorRef& reader : *second) {
+    CHECK(cluster->ask<Total>(reader, ReadPack{put->ref}, kPatience).get()->value == 200'000);
+  }
+
+  CHECK(cluster->objects().release_scope({ScopeKind::step, 1}) == 1);
+  CHECK(wait_for([&] { return !cluster->ask<Total>(second[0], ReadPack{put->ref}, kPatience).get(); }));
+  CHECK(wait_for([&] { return !cluster->ask<Total>(first[0], ReadPack{put->ref}, kPatience).get(); }));
+}
+
+TEST_CASE("an object that was lost with its node, or never put, is an error with the reason",
+          "[cluster][processes][objects][error]") {
+  const auto cluster = start_processes(nodes_elsewhere({"first", "second"}));
+  REQUIRE(cluster->wait_for_nodes(kPatience));
+  const auto group =
+      cluster->spawn("resident", {.process = "own", .labels = "first", .restart_backoff_ms = 10}, "writer");
+  const auto put = cluster->ask<PackRef>(group[0], PutPack{1000}, kPatience).get();
+  REQUIRE(put);
+  const auto place = cluster->ask<Place>(group[0], Where{}, kPatience).get();
+
+  const auto next = cluster->objects().get<PackedBatch>({put->ref.high, put->ref.low + 1});
+  REQUIRE_FALSE(next);
+  CHECK_THAT(next.error().message, Catch::Contains("was never put"));
+  const auto unknown = cluster->objects().get<PackedBatch>({4711, 1});
+  REQUIRE_FALSE(unknown);
+  CHECK_THAT(unknown.error().message, Catch::Contains("was put by no process of this run"));
+
+  kill(static_cast<pid_t>(pid_of(*cluster, "agent/first")), SIGKILL);
+  REQUIRE(wait_for([&] { return kill(static_cast<pid_t>(place->pid), 0) == -1; }));
+  const auto lost = cluster->objects().get<PackedBatch>(put->ref);
+  REQUIRE_FALSE(lost);
+  CHECK_THAT(lost.error().message, Catch::Contains("was lost with node first"));
+}
+
 TEST_CASE("a node that does not come is named with what its command said", "[cluster][processes][error]") {
   ProcessClusterOptions options = nodes_elsewhere({"there"});
   options.remote["there"].command = {"sh", "-c", "echo ssh: no route to there >&2; exit 255"};

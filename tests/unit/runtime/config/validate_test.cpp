@@ -198,8 +198,10 @@ TEST_CASE("roles and nodes are named once, and names that are none are refused",
   CHECK(problem_of([](Config& c) {
           c.node = {{.name = "a"}, {.name = "a"}};
         }) == "node.1.name \"a\" is the name of an earlier node");
-  CHECK(problem_of([](Config& c) { c.node = {{.name = "a", .address = "10.0.0.1"}}; }) ==
-        "node.0.address = \"10.0.0.1\" is not supported yet, allowed: local");
+  CHECK(problem_of([](Config& c) { c.node = {{.name = "a", .address = "node[1-4]"}}; }) ==
+        "node.0.name = \"a\" for several hosts \"node[1-4]\": each is named as its address");
+  CHECK(problem_of([](Config& c) { c.node = {{.address = "b", .program = "bin/memopd-cluster"}}; }) ==
+        "node.0.program = \"bin/memopd-cluster\" is not an absolute path");
 }
 
 TEST_CASE("ranks of a learner share one process", "[config][error]") {
