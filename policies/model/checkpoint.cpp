@@ -23,6 +23,7 @@
 #include "policies/model/mapped_safetensors.hpp"
 #include "policies/model/model_config.hpp"
 #include "policies/model/safetensors.hpp"
+#include "policies/model/tensor_check.hpp"
 #include "policies/model/weights.hpp"
 
 namespace memopd {

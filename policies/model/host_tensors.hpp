@@ -1,4 +1,4 @@
-// Between tensors as bytes (HostTensor) and tensors of the tensor library, and the check of names and shapes.
+// Between tensors as bytes (HostTensor) and tensors of the tensor library, and the check of whole sets.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,20 +27,10 @@ void copy_from_bytes(std::span<const std::byte> bytes, DType dtype, const at::Te
 [[nodiscard]] DType to_dtype(at::ScalarType type);
 [[nodiscard]] at::ScalarType to_scalar_type(DType dtype);
 
-/// A tensor of a checkpoint by name, with its type.
-struct FoundTensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  DType dtype = DType::float32;
-};
-
 /// Compares names and shapes with tensor_specs(config), both ways, and each tensor's bytes with its own shape.
 /// A tied model may come with an lm_head.weight only when its bytes are those of the embedding.
 /// @error shape_mismatch  every missing, unexpected, wrongly shaped or not floating-point tensor in one message: name,
 ///                        found, expected
 Expected<void> check_tensors(const ModelConfig& config, std::span<const HostTensor* const> tensors);
-
-/// The same comparison of names, shapes and types alone, before any byte is read.
-Expected<void> check_tensor_specs(const ModelConfig& config, std::span<const FoundTensor> found);
 
 }  // namespace memopd

@@ -167,6 +167,11 @@ TEST_CASE("a model above the limit is saved in shards that load the same, and le
   REQUIRE(save_transformer(folder.path(), model, 4000));
   CHECK_FALSE(has("model.safetensors"));
   CHECK(fingerprint(*load_transformer(folder.path())) == fingerprint(model));
+  std::vector<std::filesystem::path> shards;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".safetensors") shards.push_back(entry.path());
+  }
+  CHECK(stored_weight_fingerprint(shards).value() == fingerprint(model));
   const auto index = nlohmann::json::parse(file_text(folder.path() / "model.safetensors.index.json"));
   CHECK(index["weight_map"].size() == tensor_specs(model.config()).size());
   const std::string first = index["weight_map"]["model.embed_tokens.weight"];
