@@ -45,6 +45,7 @@ Expected<void> StudentActor::load() {
   EngineOptions options{config->student.max_sequences, config->student.max_batch_tokens,
                         config->student.max_context_tokens, (*tokenizer)->vocab_size()};
   options.is_deterministic = config->run.is_deterministic;
+  options.prefix_cache_tokens = config->student.prefix_cache_tokens;
   options.weight_swap = weight_swap_of(*config);
   is_sync_ = config->run.mode == "sync";
   ask_timeout_ = std::chrono::seconds(config->run.step_timeout_s);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policies/engine/inference_decoder.hpp"
+#include "policies/engine/prefix_cache.hpp"
 #include "policies/engine/request_checks.hpp"
 #include "policies/engine/sampler.hpp"
 #include "policies/engine/sequence.hpp"
@@ -31,36 +32,18 @@ struct Waiting {
   Clock::time_point submitted;
 };
 
-Expected<EngineOptions> check_options(const EngineOptions& options, const ModelConfig& config) {
-  const auto invalid = [](const std::string& what) {
-    return unexpected(ErrorCode::invalid_argument, "engine: " + what);
-  };
-  EngineOptions checked = options;
-  if (checked.scored_vocab == 0) checked.scored_vocab = config.vocab_size;
-  if (checked.max_sequences < 1)
-    return invalid("max_sequences is " + std::to_string(checked.max_sequences) + ", below 1");
-  if (checked.max_batch_tokens < 1)
-    return invalid("max_batch_tokens is " + std::to_string(checked.max_batch_tokens) + ", below 1");
-  if (checked.max_context_tokens < 2 || checked.max_context_tokens > config.max_position_embeddings) {
-    return invalid("max_context_tokens is " + std::to_string(checked.max_context_tokens) +
-                   ", allowed 2 to the model's " + std::to_string(config.max_position_embeddings));
-  }
-  if (checked.max_weight_generations < 1)
-    return invalid("max_weight_generations is " + std::to_string(checked.max_weight_generations) + ", below 1");
-  if (checked.scored_vocab < 1 || checked.scored_vocab > config.vocab_size) {
-    return invalid("scored_vocab is " + std::to_string(checked.scored_vocab) + ", allowed 1 to the model's " +
-                   std::to_string(config.vocab_size));
-  }
-  return checked;
-}
+/// A shared part of fewer tokens is not worth the wait for another forward pass.
+constexpr std::int32_t kMinSharedTokens = 16;
 
 class EngineImpl final : public Engine {
  public:
   EngineImpl(Transformer model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
       : tokenizer_(std::move(tokenizer)),
         options_(options),
-        decoder_(model, {options.max_sequences, std::max(options.max_batch_tokens, options.max_context_tokens),
-                         options.max_context_tokens, options.scored_vocab}) {
+        decoder_(model, {options.max_sequences, num_slots(options),
+                         std::max(options.max_batch_tokens, options.max_context_tokens), options.max_context_tokens,
+                         options.scored_vocab}),
+        prefixes_(decoder_.cache(), num_slots(options)) {
     generations_.push_back(std::make_unique<WeightGeneration>(WeightGeneration{.model = std::move(model)}));
     active_.reserve(static_cast<std::size_t>(options.max_sequences));  // batches point into it
     eos_ids_.insert(config().eos_token_ids.begin(), config().eos_token_ids.end());
@@ -157,6 +140,7 @@ class EngineImpl final : public Engine {
     MEMOPD_RETURN_IF_ERROR(load_weight_set(place->model, weights));
     place->lineage = weights.lineage;
     place->policy_version = weights.policy_version;
+    place->load = counters_.weight_loads + 1;
     if (added) generations_.push_back(std::move(added));
     const auto moved = std::find_if(generations_.begin(), generations_.end(),
                                     [place](const auto& generation) { return generation.get() == place; });
@@ -193,6 +177,8 @@ class EngineImpl final : public Engine {
       if (sequence.weights != weights && !sequence.is_pending()) continue;
       num_rebuilt += sequence.is_pending() ? 0 : 1;
       sequence.weights = weights;
+      sequence.has_lost_part |= sequence.is_pending() && sequence.num_cached > 0;
+      sequence.is_read = false;
       sequence.num_cached = 0;
     }
     counters_.rebuilt_sequences += num_rebuilt;
@@ -212,51 +198,101 @@ class EngineImpl final : public Engine {
     });
   }
 
-  /// One more sequence of `length` fits into a prefill that has `num_tokens` already.
-  [[nodiscard]] bool fits(std::int64_t num_tokens, std::int64_t length) const {
-    return num_tokens == 0 || num_tokens + length <= options_.max_batch_tokens;
-  }
-
-  /// Moves waiting requests into slots, in order, as far as the next prefill has room.
+  /// Moves waiting requests into slots, in order.
   void admit() {
-    std::int64_t num_tokens = 0;
-    for (const Sequence& sequence : active_) num_tokens += sequence.is_pending() ? sequence.num_tokens() : 0;
     const Clock::time_point now = Clock::now();
-    while (!waiting_.empty() && decoder_.cache().has_free_slot()) {
+    while (!waiting_.empty() && static_cast<std::int32_t>(active_.size()) < options_.max_sequences) {
       Waiting& next = waiting_.front();
-      const auto length = static_cast<std::int64_t>(next.request.prompt_token_ids.size());
-      if (!fits(num_tokens, length)) break;
-      num_tokens += length;
+      // What it shares is used again soon: another slot is to be overwritten first.
+      if (const PrefixHit hit = find_prefix(next.request.prompt_token_ids, newest()); hit.num_tokens > 0) {
+        decoder_.cache().use_slot(hit.slot);
+      }
       active_.emplace_back(std::move(next.request), decoder_.cache().acquire_slot(), &newest());
       active_.back().result.timings.queue_ms = milliseconds(now - next.submitted);
       waiting_.pop_front();
     }
   }
 
-  /// Reads pending sequences into their slots, in order, and samples the token that follows.
+  /// The last token is always computed: what follows it is wanted.
+  [[nodiscard]] PrefixHit find_prefix(std::span<const std::int32_t> token_ids, const WeightGeneration& weights) const {
+    if (options_.prefix_cache_tokens == 0) return {};
+    return prefixes_.find(token_ids.first(token_ids.size() - 1), weights.load);
+  }
+
+  /// Reads pending sequences into their slots, in order, within the budget of a step, and samples the token that follows.
+  /// Who shares more with a neighbour than with the cache comes after it.
   void prefill() {
-    Batch batch;
-    std::vector<PrefillRow> prompts;
-    std::int64_t num_tokens = 0;
-    for (Sequence& sequence : active_) {
-      if (!sequence.is_pending()) continue;
-      if (!fits(num_tokens, sequence.num_tokens())) break;
-      num_tokens += sequence.num_tokens();
-      batch.push_back(&sequence);
-      prompts.push_back({sequence.slot, sequence.token_ids});
+    for (std::int32_t budget = options_.max_batch_tokens; budget > 0;) {
+      const Batch batch = plan_prefill(budget);
+      if (batch.empty()) break;
+      read_prompts(batch);
     }
-    if (batch.empty()) return;
-    const Clock::time_point begin = Clock::now();
-    const std::span<const float> logits = decoder_.prefill(newest().model, prompts);
-    counters_.prefill_tokens += num_tokens;
-    const Clock::time_point end = Clock::now();
-    for (Sequence* sequence : batch) {
-      sequence->num_cached = sequence->num_tokens();
-      sequence->result.timings.prefill_ms += milliseconds(end - begin);
-      if (sequence->num_response() == 0) sequence->decoding_since = end;
-    }
-    sample(batch, logits);
     collect_finished();
+  }
+
+  [[nodiscard]] bool waits_for(const Batch& batch, const Sequence& sequence, std::int32_t num_found) const {
+    return options_.prefix_cache_tokens > 0 && std::any_of(batch.begin(), batch.end(), [&](const Sequence* earlier) {
+             const std::span<const std::int32_t> ids = earlier->token_ids;
+             const std::int32_t num_read = earlier->num_cached + earlier->num_reading;
+             return num_common_tokens(ids.first(static_cast<std::size_t>(num_read)), sequence.token_ids) >=
+                    num_found + kMinSharedTokens;
+           });
+  }
+
+  /// Those whose tokens are read by the next forward pass, how many each, taken from the budget.
+  Batch plan_prefill(std::int32_t& budget) {
+    Batch batch;
+    for (Sequence& sequence : active_) {
+      if (!sequence.is_pending() || sequence.is_finished) continue;
+      if (budget == 0) break;
+      if (sequence.num_cached == 0) {
+        const PrefixHit hit = find_prefix(sequence.token_ids, *sequence.weights);
+        if (waits_for(batch, sequence, hit.num_tokens)) continue;
+        take_prefix(sequence, hit);
+      }
+      const std::int32_t num_left = sequence.num_tokens() - sequence.num_cached;
+      // Whoever lost a part to a swap is read whole once it is first: swaps in every step cannot hold it up for ever.
+      sequence.num_reading = sequence.has_lost_part && batch.empty() ? num_left : std::min(budget, num_left);
+      budget = std::max(0, budget - sequence.num_reading);
+      batch.push_back(&sequence);
+    }
+    return batch;
+  }
+
+  void take_prefix(Sequence& sequence, const PrefixHit& hit) {
+    prefixes_.hold(sequence.slot, sequence.weights->load, hit.slot == sequence.slot ? hit.num_tokens : 0);
+    if (hit.num_tokens == 0) return;
+    if (hit.slot != sequence.slot) decoder_.cache().copy_prefix(hit.slot, sequence.slot, hit.num_tokens);
+    decoder_.cache().use_slot(hit.slot);
+    counters_.prefix_hit_tokens += hit.num_tokens;
+    set_cached(sequence, hit.num_tokens);
+  }
+
+  void set_cached(Sequence& sequence, std::int32_t num_tokens) {
+    sequence.num_cached = num_tokens;
+    prefixes_.hold(sequence.slot, sequence.weights->load, num_tokens);
+  }
+
+  void read_prompts(const Batch& batch) {
+    std::vector<PrefillRow> rows;
+    for (const Sequence* sequence : batch) {
+      rows.push_back({sequence->slot, sequence->reading(), sequence->num_cached,
+                      sequence->num_cached + sequence->num_reading == sequence->num_tokens()});
+    }
+    const Clock::time_point begin = Clock::now();
+    const std::span<const float> logits = decoder_.prefill(newest().model, rows);
+    const Clock::time_point end = Clock::now();
+    Batch read;
+    for (Sequence* sequence : batch) {
+      counters_.prefill_tokens += sequence->num_reading;
+      set_cached(*sequence, sequence->num_cached + std::exchange(sequence->num_reading, 0));
+      sequence->result.timings.prefill_ms += milliseconds(end - begin);
+      if (sequence->num_cached < sequence->num_tokens()) continue;
+      sequence->is_read = true;
+      if (sequence->num_response() == 0) sequence->decoding_since = end;
+      read.push_back(sequence);
+    }
+    sample(read, logits);
   }
 
   /// One more token for every active sequence that has a cache; one batch for each generation of weights.
@@ -267,9 +303,12 @@ class EngineImpl final : public Engine {
       for (Sequence& sequence : active_) {
         if (sequence.weights != generation.get() || sequence.is_pending()) continue;
         batch.push_back(&sequence);
-        decode_rows_.push_back({sequence.slot, sequence.token_ids.back(), sequence.num_cached++});
+        decode_rows_.push_back({sequence.slot, sequence.token_ids.back(), sequence.num_cached});
       }
-      if (!batch.empty()) sample(batch, decoder_.decode(generation->model, decode_rows_));
+      if (batch.empty()) continue;
+      const std::span<const float> logits = decoder_.decode(generation->model, decode_rows_);
+      for (Sequence* sequence : batch) set_cached(*sequence, sequence->num_cached + 1);
+      sample(batch, logits);
     }
     collect_finished();
   }
@@ -295,18 +334,8 @@ class EngineImpl final : public Engine {
 
   void append(Sequence& sequence, const SampledToken& token) {
     const Sampling& sampling = sequence.request.sampling;
-    GenerateResult& result = sequence.result;
-    sequence.token_ids.push_back(token.id);
-    result.response_token_ids.push_back(token.id);
-    result.rollout_log_probs.push_back(token.log_prob);
-    if (sampling.temperature > 0 && cuts(sampling)) result.log_kept_mass.push_back(token.log_kept_mass);
-    const std::int64_t version = sequence.weights->policy_version;
-    if (result.policy_versions.empty() || result.policy_versions.back().policy_version != version) {
-      result.policy_versions.push_back({version, 0});
-    }
-    ++result.policy_versions.back().count;
+    sequence.append(token);
     ++counters_.generated_tokens;
-
     if (eos_ids_.contains(token.id)) {
       finish(sequence, FinishReason::eos);
     } else if (tokenizer_ && sequence.matcher.push(tokenizer_->token_bytes(token.id))) {
@@ -337,6 +366,7 @@ class EngineImpl final : public Engine {
   std::shared_ptr<const Tokenizer> tokenizer_;
   EngineOptions options_;
   InferenceDecoder decoder_;
+  PrefixCache prefixes_;
   std::vector<std::unique_ptr<WeightGeneration>> generations_;  // newest last
   bool has_logged_rebuild_ = false;
   std::set<std::int32_t> eos_ids_;

@@ -4,8 +4,8 @@
 // index) and never depends on slot, batch or order. Numbers of a row may differ in the last bits with the batch around it,
 // unless is_deterministic.
 // RL-7 pure request  with is_deterministic: equal ids and equal bits of log-probs, whatever the neighbours, the slot, the
-//                    engine, and whether tokens were read as a prompt or one by one.
-// A cache is only ever read by the weights that computed it.
+//                    engine, and whether tokens were read as a prompt, in parts or one by one, or found cached.
+// A cache is only ever read by the weights that computed it, under equal ids at equal positions (prefix_cache.hpp).
 //
 // Sampling, at token t of the response, over the ids [0, scored_vocab) with logits z:
 //   p = softmax(z / temperature); top_k, then top_p, then min_p keep a set S of ids (each over the full p);
@@ -38,7 +38,7 @@ enum class WeightSwap : std::uint8_t {
 
 struct EngineOptions {
   std::int32_t max_sequences = 64;         ///< slots: sequences decoded at a time; >= 1
-  std::int32_t max_batch_tokens = 8192;    ///< prompt tokens prefilled by one step; >= 1; one longer prompt goes alone
+  std::int32_t max_batch_tokens = 8192;    ///< prompt tokens computed by one step; >= 1; a longer prompt takes several
   std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 2
   std::int32_t scored_vocab = 0;           ///< ids that may be sampled: [0, scored_vocab); 0 = the model's vocabulary
   bool is_deterministic = false;           ///< RL-7; costs whole tiles of 64 rows, see README
@@ -46,6 +46,9 @@ struct EngineOptions {
   /// finish: weights kept in memory, the newest included; >= 1. What would need one more makes the requests of the oldest
   /// go on with the new ones, as rebuild does: counted, logged once.
   std::int32_t max_weight_generations = 3;
+  /// Memory for the entries of finished sequences, rounded up to whole contexts; what they share with later prompts is not
+  /// computed again. 0 = nothing is shared, not even among sequences in work; >= 0
+  std::int32_t prefix_cache_tokens = 8192;
 };
 
 struct GenerateRequest {
@@ -68,7 +71,8 @@ struct GenerateResult {
 
 /// Since creation, unless said otherwise.
 struct EngineCounters {
-  std::int64_t prefill_tokens = 0;
+  std::int64_t prefill_tokens = 0;     ///< computed
+  std::int64_t prefix_hit_tokens = 0;  ///< of prompts, found in the prefix cache instead
   std::int64_t generated_tokens = 0;
   std::int64_t finished_requests = 0;    ///< however they finished
   std::int64_t aborted_requests = 0;     ///< by abort()

@@ -24,7 +24,7 @@ namespace memopd {
 namespace {
 
 KvCacheShape cache_shape(const ModelConfig& config, const InferenceLimits& limits) {
-  return {config.num_hidden_layers, limits.max_sequences, config.num_key_value_heads, config.head_dim,
+  return {config.num_hidden_layers, limits.num_slots, config.num_key_value_heads, config.head_dim,
           limits.max_context_tokens};
 }
 
@@ -101,8 +101,15 @@ InferenceDecoder::InferenceDecoder(const Transformer& like, const InferenceLimit
               .rope = floats(rows, config_.head_dim),
               .product = floats(like.is_row_exact() ? rows : 0, config_.hidden_size),
               .logits = floats(limits.max_sequences, limits.scored_vocab),
-              .scores = floats(limits.max_sequences, scores_stride(limits))};
+              .scores = floats(at::get_num_threads(), scores_stride(limits))};
+  slots_.resize(static_cast<std::size_t>(rows));
   rope_table_ = like.rope_rows(at::arange(limits.max_context_tokens, at::kLong));
+}
+
+void InferenceDecoder::set_row(std::int64_t row, std::int32_t slot, std::int32_t id, std::int32_t position) {
+  slots_[static_cast<std::size_t>(row)] = slot;
+  buffers_.ids.data_ptr<std::int64_t>()[row] = id;
+  buffers_.positions.data_ptr<std::int64_t>()[row] = position;
 }
 
 CachedToken InferenceDecoder::token_of(std::int64_t row) const {
@@ -121,12 +128,11 @@ void InferenceDecoder::add_product(const at::Tensor& x_ND, const at::Tensor& row
   x_ND.add_(product_ND);
 }
 
-template <class Attend>
-std::span<const float> InferenceDecoder::forward(const Transformer& model, std::int64_t num_rows,
-                                                 const at::Tensor& wanted_rows, Attend attend) {
+std::span<const float> InferenceDecoder::forward(const Transformer& model, std::span<const Run> runs,
+                                                 const at::Tensor& wanted_rows) {
   const bool is_exact = model.is_row_exact();
   const auto rows = [](const at::Tensor& buffer, std::int64_t count) { return buffer.narrow(0, 0, count); };
-  std::int64_t n = num_rows;
+  std::int64_t n = runs.back().end;
   at::Tensor x_ND = rows(buffers_.x, n);
   at::Tensor rope = rows(buffers_.rope, n);
   at::index_select_out(x_ND, model.embedding(), 0, rows(buffers_.ids, n));
@@ -140,11 +146,12 @@ std::span<const float> InferenceDecoder::forward(const Transformer& model, std::
     rotate_rows<float>(qkv_NQ.data_ptr<float>(), qkv_NQ.size(1), rope.data_ptr<float>(), n,
                        config_.num_attention_heads + config_.num_key_value_heads, config_.head_dim, 1.0f);
     at::Tensor attended_NA = rows(buffers_.attended, n);
-    attend(static_cast<std::int64_t>(i), qkv_NQ, attended_NA);
+    attend(static_cast<std::int64_t>(i), runs, qkv_NQ, attended_NA);
     if (wanted_rows.defined() && i + 1 == model.layers().size()) {
       x_ND = x_ND.index_select(0, wanted_rows);
       attended_NA = attended_NA.index_select(0, wanted_rows);
       n = wanted_rows.size(0);
+      if (n == 0) return {};
     }
     add_product(x_ND, attended_NA, layer.o_weight, is_exact);
     normalise(x_ND, layer.post_norm, config_.rms_norm_eps, rows(buffers_.normed, n));
@@ -161,77 +168,91 @@ std::span<const float> InferenceDecoder::forward(const Transformer& model, std::
   return {logits_NV.data_ptr<float>(), static_cast<std::size_t>(logits_NV.numel())};
 }
 
-std::span<const float> InferenceDecoder::prefill(const Transformer& model, std::span<const PrefillRow> prompts) {
-  const c10::InferenceMode inference;
-  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  const PackedTensors pack = prompts_only(prompts);
-  auto* ids = buffers_.ids.data_ptr<std::int64_t>();
-  auto* positions = buffers_.positions.data_ptr<std::int64_t>();
-  at::Tensor last_rows = at::empty({static_cast<std::int64_t>(prompts.size())}, at::kLong);
-  std::int64_t row = 0;
-  for (std::size_t p = 0; p < prompts.size(); ++p) {
-    for (std::size_t i = 0; i < prompts[p].token_ids.size(); ++i, ++row) {
-      ids[row] = prompts[p].token_ids[i];
-      positions[row] = static_cast<std::int64_t>(i);
-    }
-    last_rows.data_ptr<std::int64_t>()[p] = row - 1;
-  }
-  return forward(model, row, last_rows, [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
-    const std::int64_t num_heads = config_.num_attention_heads;
-    const std::int64_t num_kv_heads = config_.num_key_value_heads;
-    const at::Tensor heads = qkv_NQ.view({row, num_heads + 2 * num_kv_heads, config_.head_dim});
-    const at::Tensor k = heads.narrow(1, num_heads, num_kv_heads);
-    const at::Tensor v = heads.narrow(1, num_heads + num_kv_heads, num_kv_heads);
-    std::int64_t from = 0;
-    for (const PrefillRow& prompt : prompts) {
-      for (std::size_t i = 0; i < prompt.token_ids.size(); ++i, ++from) {
-        const std::int64_t offset = from * qkv_NQ.size(1);
-        cache_.store(layer, prompt.slot, static_cast<std::int64_t>(i), token_of(from), k.data_ptr<float>() + offset,
-                     v.data_ptr<float>() + offset);
-      }
-    }
-    attended_NA = packed_attention(heads.narrow(1, 0, num_heads), k, v, pack, scale).view({row, -1});
-  });
-}
-
-void InferenceDecoder::attend_decoded(std::int64_t layer, std::span<const DecodeRow> rows, const at::Tensor& qkv_NQ,
-                                      const at::Tensor& attended_NA) {
-  const std::int64_t dh = config_.head_dim;
+void InferenceDecoder::attend(std::int64_t layer, std::span<const Run> runs, const at::Tensor& qkv_NQ,
+                              const at::Tensor& attended_NA) {
   const std::int64_t num_heads = config_.num_attention_heads;
   const std::int64_t num_kv_heads = config_.num_key_value_heads;
-  const std::int64_t group = num_heads / num_kv_heads;
+  const std::int64_t dh = config_.head_dim;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(dh));
+  const auto* qkv = qkv_NQ.const_data_ptr<float>();
+  at::parallel_for(0, qkv_NQ.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const float* key = qkv + n * qkv_NQ.size(1) + num_heads * dh;
+      const CachedToken token = token_of(n);
+      cache_.store(layer, slots_[static_cast<std::size_t>(n)], token.position, token, key, key + num_kv_heads * dh);
+    }
+  });
+  for (const Run& run : runs) {
+    if (!run.pack) {
+      attend_slots(layer, run, qkv_NQ, attended_NA);
+      continue;
+    }
+    const std::int64_t count = run.end - run.begin;
+    const at::Tensor heads = qkv_NQ.narrow(0, run.begin, count).view({count, num_heads + 2 * num_kv_heads, dh});
+    const at::Tensor attended =
+        packed_attention(heads.narrow(1, 0, num_heads), heads.narrow(1, num_heads, num_kv_heads),
+                         heads.narrow(1, num_heads + num_kv_heads, num_kv_heads), *run.pack, scale);
+    attended_NA.narrow(0, run.begin, count).copy_(attended.view({count, -1}));
+  }
+}
+
+void InferenceDecoder::attend_slots(std::int64_t layer, const Run& run, const at::Tensor& qkv_NQ,
+                                    const at::Tensor& attended_NA) {
+  const std::int64_t dh = config_.head_dim;
+  const std::int64_t num_heads = config_.num_attention_heads;
+  const std::int64_t group = num_heads / config_.num_key_value_heads;
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dh)));
   const auto& kernels = detail::attention_kernels<float>(/*portable=*/false);
   auto* qkv = qkv_NQ.data_ptr<float>();
   auto* attended = attended_NA.data_ptr<float>();
+  if (buffers_.scores.size(0) < at::get_num_threads()) {
+    buffers_.scores = at::empty({at::get_num_threads(), scores_stride(limits_)}, at::kFloat);
+  }
   auto* scores = buffers_.scores.data_ptr<float>();
-  at::parallel_for(0, static_cast<std::int64_t>(rows.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(run.begin, run.end, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* own_scores = scores + at::get_thread_num() * scores_stride(limits_);
     for (std::int64_t n = begin; n < end; ++n) {
-      const DecodeRow& row = rows[static_cast<std::size_t>(n)];
+      const std::int32_t slot = slots_[static_cast<std::size_t>(n)];
       float* q = qkv + n * qkv_NQ.size(1);
-      cache_.store(layer, row.slot, row.position, token_of(n), q + num_heads * dh, q + (num_heads + num_kv_heads) * dh);
       std::transform(q, q + num_heads * dh, q, [scale](float x) { return scale * x; });
       for (std::int64_t head = 0; head < num_heads; ++head) {
-        kernels.row({q + head * dh, cache_.keys(layer, row.slot, head / group), cache_.key_stride(),
-                     cache_.values(layer, row.slot, head / group), row.position + 1, dh,
-                     scores + n * scores_stride(limits_), attended + (n * num_heads + head) * dh});
+        kernels.row({q + head * dh, cache_.keys(layer, slot, head / group), cache_.key_stride(),
+                     cache_.values(layer, slot, head / group), token_of(n).position + 1, dh, own_scores,
+                     attended + (n * num_heads + head) * dh});
       }
     }
   });
 }
 
+std::span<const float> InferenceDecoder::prefill(const Transformer& model, std::span<const PrefillRow> prompts) {
+  const c10::InferenceMode inference;
+  std::vector<Run> runs;
+  std::vector<std::int64_t> wanted;
+  std::int64_t row = 0;
+  for (auto next = prompts.begin(); next != prompts.end();) {
+    const bool is_begin = next->position == 0;
+    const auto end = std::find_if(next, prompts.end(), [&](const auto& p) { return (p.position == 0) != is_begin; });
+    Run run{.begin = row};
+    if (is_begin) run.pack = prompts_only({next, end});
+    for (; next != end; ++next) {
+      std::int32_t position = next->position;
+      for (const std::int32_t id : next->token_ids) set_row(row++, next->slot, id, position++);
+      if (next->is_last) wanted.push_back(row - 1);
+    }
+    run.end = row;
+    runs.push_back(std::move(run));
+  }
+  const at::Tensor wanted_rows = at::empty({static_cast<std::int64_t>(wanted.size())}, at::kLong);
+  std::copy(wanted.begin(), wanted.end(), wanted_rows.data_ptr<std::int64_t>());
+  return forward(model, runs, wanted_rows);
+}
+
 std::span<const float> InferenceDecoder::decode(const Transformer& model, std::span<const DecodeRow> rows) {
   const c10::InferenceMode inference;
-  auto* ids = buffers_.ids.data_ptr<std::int64_t>();
-  auto* positions = buffers_.positions.data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    ids[i] = rows[i].token_id;
-    positions[i] = rows[i].position;
-  }
-  return forward(model, static_cast<std::int64_t>(rows.size()), {},
-                 [&](std::int64_t layer, const at::Tensor& qkv_NQ, at::Tensor& attended_NA) {
-                   attend_decoded(layer, rows, qkv_NQ, attended_NA);
-                 });
+  std::int64_t n = 0;
+  for (const DecodeRow& row : rows) set_row(n++, row.slot, row.token_id, row.position);
+  const Run run{.begin = 0, .end = n};
+  return forward(model, {&run, 1}, {});
 }
 
 }  // namespace memopd

@@ -1,4 +1,5 @@
-// Keys and values of the sequences in work: one slot each, all memory taken at construction. Torch-free.
+// Keys and values of sequences: one slot each, all memory taken at construction. Torch-free.
+// A slot that is released keeps its entries until it is acquired again and written: the prefix cache reads them.
 //
 // Shapes  L layers, N slots, Hkv key/value heads, Dh head size, C max_context_tokens.
 // Keys lie transposed, [L, N, Hkv, Dh, key_stride]: the scores of one query are then sums over contiguous rows of C.
@@ -8,8 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 namespace memopd {
 
@@ -27,19 +28,24 @@ struct CachedToken {
   std::int32_t position = 0;  ///< by which its key was turned
 };
 
-/// Not thread-safe, except that different (slot, layer) pairs may be written and read by different threads.
+/// Not thread-safe, except that different (slot, layer, index) may be written and read by different threads.
 class KvCache {
  public:
   explicit KvCache(const KvCacheShape& shape);
 
   [[nodiscard]] bool has_free_slot() const { return !free_slots_.empty(); }
-  /// The free slot with the lowest number; there is one.
+  /// The free slot that was released or used longest ago, never used ones first, in order; there is one.
   [[nodiscard]] std::int32_t acquire_slot();
   void release_slot(std::int32_t slot);
+  /// A free slot counts as used now; for others nothing.
+  void use_slot(std::int32_t slot);
 
   /// Writes key and value [Hkv, Dh] of one token into entry `index` of a slot; 0 <= index < C.
   void store(std::int64_t layer, std::int32_t slot, std::int64_t index, CachedToken token, const float* key,
              const float* value);
+
+  /// Copies entries [0, count) of one slot to another, keys, values and the tokens beside them, in all layers.
+  void copy_prefix(std::int32_t from, std::int32_t to, std::int64_t count);
 
   /// The token of an entry that was stored.
   [[nodiscard]] CachedToken token(std::int32_t slot, std::int64_t index) const {
@@ -67,7 +73,7 @@ class KvCache {
   std::unique_ptr<float[]> keys_;
   std::unique_ptr<float[]> values_;
   std::unique_ptr<CachedToken[]> tokens_;  // [N, C]; written with layer 0
-  std::vector<std::int32_t> free_slots_;   // sorted, lowest last
+  std::deque<std::int32_t> free_slots_;    // longest unused first
 };
 
 }  // namespace memopd

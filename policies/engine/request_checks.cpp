@@ -29,6 +29,36 @@ std::string sampling_problem(const Sampling& sampling) {
 
 }  // namespace
 
+Expected<EngineOptions> check_options(const EngineOptions& options, const ModelConfig& config) {
+  const auto invalid = [](const std::string& what) {
+    return unexpected(ErrorCode::invalid_argument, "engine: " + what);
+  };
+  EngineOptions checked = options;
+  if (checked.scored_vocab == 0) checked.scored_vocab = config.vocab_size;
+  if (checked.max_sequences < 1)
+    return invalid("max_sequences is " + std::to_string(checked.max_sequences) + ", below 1");
+  if (checked.max_batch_tokens < 1)
+    return invalid("max_batch_tokens is " + std::to_string(checked.max_batch_tokens) + ", below 1");
+  if (checked.max_context_tokens < 2 || checked.max_context_tokens > config.max_position_embeddings) {
+    return invalid("max_context_tokens is " + std::to_string(checked.max_context_tokens) +
+                   ", allowed 2 to the model's " + std::to_string(config.max_position_embeddings));
+  }
+  if (checked.max_weight_generations < 1)
+    return invalid("max_weight_generations is " + std::to_string(checked.max_weight_generations) + ", below 1");
+  if (checked.prefix_cache_tokens < 0)
+    return invalid("prefix_cache_tokens is " + std::to_string(checked.prefix_cache_tokens) + ", below 0");
+  if (checked.scored_vocab < 1 || checked.scored_vocab > config.vocab_size) {
+    return invalid("scored_vocab is " + std::to_string(checked.scored_vocab) + ", allowed 1 to the model's " +
+                   std::to_string(config.vocab_size));
+  }
+  return checked;
+}
+
+std::int32_t num_slots(const EngineOptions& options) {
+  const std::int32_t context = options.max_context_tokens;
+  return options.max_sequences + options.prefix_cache_tokens / context + (options.prefix_cache_tokens % context > 0);
+}
+
 Expected<void> check_request(const GenerateRequest& request, const RequestLimits& limits) {
   const std::string name = "request " + std::to_string(request.request_id) + ": ";
   const auto invalid = [&name](const std::string& what) {

@@ -1,4 +1,4 @@
-// What a generate request must satisfy before it may wait. Torch-free.
+// What options and requests must satisfy. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,13 @@
 #include "runtime/base/expected.hpp"
 
 namespace memopd {
+
+/// @return  options with scored_vocab filled in
+/// @error invalid_argument  as Engine::create; one problem, named
+Expected<EngineOptions> check_options(const EngineOptions& options, const ModelConfig& config);
+
+/// Room for those in work and for prefixes of those that are not any more.
+[[nodiscard]] std::int32_t num_slots(const EngineOptions& options);
 
 struct RequestLimits {
   std::int32_t vocab_size = 0;

@@ -101,7 +101,9 @@ struct StudentConfig {
   std::int32_t max_sequences = 64;         ///< decoded at a time, per actor; >= 1
   std::int32_t max_batch_tokens = 8192;    ///< prompt tokens prefilled at a time; >= 16
   std::int32_t max_context_tokens = 1024;  ///< prompt + response; >= 16
-  std::string weight_swap = "finish";      ///< async: requests in flight "finish" on the old weights, or "continue"
+  std::int32_t prefix_cache_tokens =
+      8192;                            ///< of finished calls, kept for later ones; 0 = every prompt computed anew; >= 0
+  std::string weight_swap = "finish";  ///< async: requests in flight "finish" on the old weights, or "continue"
 
   friend bool operator==(const StudentConfig&, const StudentConfig&) = default;
 };

@@ -193,6 +193,8 @@ Table student_table() {
   t("max_sequences", &StudentConfig::max_sequences, at_least(1), "decoded at a time, per actor");
   t("max_batch_tokens", &StudentConfig::max_batch_tokens, at_least(16), "prompt tokens prefilled at a time");
   t("max_context_tokens", &StudentConfig::max_context_tokens, at_least(16), "prompt + response");
+  t("prefix_cache_tokens", &StudentConfig::prefix_cache_tokens, at_least(0),
+    "tokens of finished calls that are kept for later ones; 0 = every prompt is computed anew");
   t("weight_swap", &StudentConfig::weight_swap, one_of({"finish", "continue"}),
     "async: requests in flight finish on the old weights, or continue with the new");
   return t.take();

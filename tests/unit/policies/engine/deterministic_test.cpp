@@ -101,8 +101,8 @@ TEST_CASE("deterministic: logits, not only log-probs of what was sampled, have e
           "[engine][RL-7]") {
   Transformer model = tiny_model(wide_config());
   model.set_row_exact(true);
-  InferenceDecoder decoder(model,
-                           {.max_sequences = 70, .max_rows = 5000, .max_context_tokens = 256, .scored_vocab = 500});
+  InferenceDecoder decoder(
+      model, {.max_sequences = 70, .num_slots = 70, .max_rows = 5000, .max_context_tokens = 256, .scored_vocab = 500});
   const auto calls = many_requests();
   std::vector<PrefillRow> prompts;
   for (const GenerateRequest& call : calls) {

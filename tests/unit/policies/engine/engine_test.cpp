@@ -273,6 +273,7 @@ TEST_CASE("options outside the model are refused", "[engine][error]") {
   CHECK(code({.max_batch_tokens = 0, .max_context_tokens = 64}) == ErrorCode::invalid_argument);
   CHECK(code({.max_context_tokens = 65}) == ErrorCode::invalid_argument);
   CHECK(code({.max_context_tokens = 64, .max_weight_generations = 0}) == ErrorCode::invalid_argument);
+  CHECK(code({.max_context_tokens = 64, .prefix_cache_tokens = -1}) == ErrorCode::invalid_argument);
   CHECK(code({.max_context_tokens = 64, .scored_vocab = 25}) == ErrorCode::invalid_argument);
   CHECK(Engine::create(folder.path() / "absent", nullptr, {}).error().code == ErrorCode::not_found);
 }
