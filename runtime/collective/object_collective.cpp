@@ -127,8 +127,8 @@ Expected<RanksMet> ObjectCollective::meet(const std::string& operation, std::vec
     release(objects);
     return unexpected(*failed);
   }
-  auto met = meeting_->meet({options_.generation, options_.rank, options_.num_ranks, next_meeting_++, operation, objects,
-                             deadline.count()});
+  auto met = meeting_->meet(
+      {options_.generation, options_.rank, options_.num_ranks, next_meeting_++, operation, objects, deadline.count()});
   // Whoever has come to this meeting has read what was brought to the one before.
   release(std::exchange(before_, std::move(objects)));
   if (met && met->objects.size() != num_ranks()) {
@@ -141,15 +141,14 @@ Expected<RanksMet> ObjectCollective::meet(const std::string& operation, std::vec
   return met;
 }
 
-Expected<Blob> ObjectCollective::get(const RanksMet& met, std::size_t rank, std::size_t index,
-                                     std::size_t size_bytes) {
+Expected<Blob> ObjectCollective::get(const RanksMet& met, std::size_t rank, std::size_t index, std::size_t size_bytes) {
   const auto& brought = met.objects[rank];
   Expected<Blob> blob = index < brought.size()
                             ? objects_.get_blob(brought[index])
                             : Expected<Blob>(unexpected(ErrorCode::not_found, "nothing was brought"));
   if (blob && blob->bytes.size() != size_bytes) {
-    blob = unexpected(ErrorCode::shape_mismatch, std::to_string(blob->bytes.size()) + " bytes instead of " +
-                                                     std::to_string(size_bytes));
+    blob = unexpected(ErrorCode::shape_mismatch,
+                      std::to_string(blob->bytes.size()) + " bytes instead of " + std::to_string(size_bytes));
   }
   if (!blob) {
     blob = unexpected(blob.error().code, "collective: what rank " + std::to_string(rank) +
@@ -180,8 +179,7 @@ Expected<void> ObjectCollective::sum_parts(const RanksMet& met, std::span<const 
 
 template <class T>
 Expected<void> ObjectCollective::all_reduce(std::span<T> values, Milliseconds deadline) {
-  const std::string operation =
-      detail::describe_call(std::string("all_reduce_sum") + kNameOf<T>, values.size());
+  const std::string operation = detail::describe_call(std::string("all_reduce_sum") + kNameOf<T>, values.size());
   if (values.size_bytes() <= std::min(kSmallBytes, options_.max_piece_bytes)) {
     return all_reduce_small(values, operation, deadline);
   }

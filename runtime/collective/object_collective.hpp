@@ -23,9 +23,9 @@
 namespace memopd {
 
 struct RankGroupOptions {
-  std::int64_t generation = 0;  ///< of the group; >= 0; each group of a run another
-  std::int32_t rank = 0;        ///< [0, num_ranks)
-  std::int32_t num_ranks = 1;   ///< >= 1
+  std::int64_t generation = 0;                          ///< of the group; >= 0; each group of a run another
+  std::int32_t rank = 0;                                ///< [0, num_ranks)
+  std::int32_t num_ranks = 1;                           ///< >= 1
   std::size_t max_piece_bytes = std::size_t{64} << 20;  ///< >= 1; the same on every rank
 };
 
