@@ -13,6 +13,7 @@
 #include "runtime/actor/detail/future_state.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/thread_order.hpp"
 
 namespace memopd::detail {
 
@@ -36,26 +37,27 @@ struct CafRoute final : Route {
 class CafActor final : public caf::event_based_actor {
  public:
   CafActor(caf::actor_config& config, std::shared_ptr<std::unique_ptr<ActorCell>> cell)
-      : caf::event_based_actor(config), cell_(std::move(*cell)) {
+      : caf::event_based_actor(config), cell_(std::move(*cell)), token_(cell_->address().get()) {
     set_default_handler(caf::drop);
+    hand_over(token_);
   }
+  ~CafActor() override { take_over(token_); }
 
   caf::behavior make_behavior() override {
     return {[this](const Posted& posted) {
+      take_over(token_);  // from whoever sent, and from the thread that ran this actor before
       if (!cell_->handle(std::move(*posted.envelope))) {
         cell_.reset();
         quit();
       }
+      hand_over(token_);
     }};
   }
 
  private:
   std::unique_ptr<ActorCell> cell_;
+  const void* const token_;  ///< of its mailbox, for the thread sanitizer
 };
-
-caf::message to_message(Envelope envelope) {
-  return caf::make_message(Posted{std::make_shared<Envelope>(std::move(envelope))});
-}
 
 struct Config : caf::actor_system_config {
   explicit Config(const LocalClusterOptions& options) {
@@ -76,13 +78,15 @@ class LocalCluster final : public ClusterCore {
     if (!route) {
       return;  // the cluster is over
     }
+    auto posted = std::make_shared<Envelope>(std::move(envelope));
+    hand_over(to.get());
     if (delay.count() <= 0) {
-      caf::anon_send(route->handle, Posted{std::make_shared<Envelope>(std::move(envelope))});
+      caf::anon_send(route->handle, Posted{std::move(posted)});
       return;
     }
     system_.clock().schedule_message(
         system_.clock().now() + delay, caf::actor_cast<caf::strong_actor_ptr>(route->handle),
-        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, to_message(std::move(envelope))));
+        caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, caf::make_message(Posted{std::move(posted)})));
   }
 
   ShutdownReport shutdown(std::chrono::milliseconds patience) override {
