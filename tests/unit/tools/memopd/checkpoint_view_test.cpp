@@ -1,5 +1,6 @@
 #include "tools/memopd/checkpoint_view.hpp"
 
+#include "policies/model/weights.hpp"
 #include "tests/unit/tools/memopd/run_example.hpp"
 
 using namespace memopd;
