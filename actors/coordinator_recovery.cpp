@@ -135,6 +135,10 @@ void CoordinatorActor::restore_learners(const std::string& checkpoint, const The
 
 /// The ranks that live may wait for the lost one: their group ends, and they get another.
 ObjectRef CoordinatorActor::new_collective(const std::string& reason) {
+  if (const auto meeting = cluster().find("rank_meeting")) {
+    (void)tell((*meeting)[0], EndRanks{recovery_ - 1, reason});
+    return {};
+  }
   auto group = objects().get<CollectiveGroup>(init_.collective);
   if (!group) {
     return {};

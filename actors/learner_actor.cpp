@@ -26,9 +26,6 @@ LearnerSetup learner_setup(const Config& config, std::int32_t scored_vocab) {
   setup.max_policy_lag = config.run.max_policy_lag;
   setup.is_deterministic = config.run.is_deterministic;
   setup.scored_vocab = scored_vocab;
-  setup.reference_folder = config.reference.model;
-  setup.max_policy_lag = config.run.max_policy_lag;
-  setup.is_deterministic = config.run.is_deterministic;
   return setup;
 }
 
@@ -82,7 +79,9 @@ Expected<void> LearnerActor::load(const std::string& checkpoint, const ObjectRef
   if (!tokenizer) {
     return unexpected(tokenizer.error());
   }
-  if (collective == ObjectRef{}) {
+  if (has_rank_processes(*config)) {
+    place_ = join_ranks_of_processes(cluster(), recovery_, rank(), group_size());
+  } else if (collective == ObjectRef{}) {
     place_ = join_rank_group(cluster(), recovery_, rank(), group_size());
   } else {
     auto group = objects().get<CollectiveGroup>(collective);

@@ -9,6 +9,8 @@
 //   coordinator -> learner     TrainStep -> StepTrained; SaveCheckpoint -> CheckpointSaved; ShareWeights -> WeightsShared;
 //                              RestoreLearner -> LearnerRestored
 //   coordinator -> student     LoadWeights -> WeightsLoaded
+//   coordinator -> rank_meeting EndRanks
+//   learner     -> rank_meeting RankArrival -> RanksMet, when the ranks live in processes of their own
 //   student     -> coordinator GetWeights -> WeightsShared
 // Packs, scores, step batches and weights travel as objects; a message holds their ObjectRef. Delivery is at least once,
 // effects are once: the key of an effect is (lineage, trajectory_id, attempt, invocation_index).
@@ -23,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/collective/rank_meeting.hpp"
 #include "runtime/data/invocation.hpp"
 #include "runtime/data/task.hpp"
 #include "runtime/data/teacher_scores.hpp"
@@ -225,6 +228,16 @@ struct LearnerRestored {
 };
 MEMOPD_MESSAGE(LearnerRestored, 1, policy_version)
 
+MEMOPD_MESSAGE(RankArrival, 1, generation, rank, num_ranks, meeting, operation, objects, deadline_ms)
+MEMOPD_MESSAGE(RanksMet, 1, objects)
+
+/// The group of this generation is over: whoever waits in it, or still comes, hears why.
+struct EndRanks {
+  std::int64_t generation = 0;
+  std::string reason;
+};
+MEMOPD_MESSAGE(EndRanks, 1, generation, reason)
+
 /// To learner rank 0 after a resume: the weights it goes on from, for the students.
 struct ShareWeights {};
 MEMOPD_MESSAGE(ShareWeights, 1)
@@ -302,6 +315,9 @@ extern template const MessageType& message_type<SaveCheckpoint>();
 extern template const MessageType& message_type<CheckpointSaved>();
 extern template const MessageType& message_type<RestoreLearner>();
 extern template const MessageType& message_type<LearnerRestored>();
+extern template const MessageType& message_type<RankArrival>();
+extern template const MessageType& message_type<RanksMet>();
+extern template const MessageType& message_type<EndRanks>();
 extern template const MessageType& message_type<GetWeights>();
 extern template const MessageType& message_type<ShareWeights>();
 extern template const MessageType& message_type<WeightsShared>();

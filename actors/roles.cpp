@@ -80,6 +80,9 @@ std::vector<RoleToSpawn> roles_to_spawn(const Config& config, const RoleSelectio
   add("align_pack", "align_pack", 1);
   add(selection.env_class, "env", config.env.front().num_actors);
   if (selection.with_learner) {
+    if (has_rank_processes(config)) {
+      add("rank_meeting", "rank_meeting", 1);
+    }
     add("learner", "learner", config.learner.num_ranks);
     roles.back().init.collective = collective;
   }
@@ -191,7 +194,9 @@ Expected<ActorRef> spawn_roles(Cluster& cluster, const Config& config, const Rol
   }
   ActorRef coordinator;
   for (RoleToSpawn& role : roles_to_spawn(config, selection, base, collective)) {
-    auto group = cluster.spawn(role.actor, role.options, role.group, std::move(role.init));
+    auto group = role.actor == "rank_meeting"
+                     ? cluster.spawn(role.actor, role.options, role.group)
+                     : cluster.spawn(role.actor, role.options, role.group, std::move(role.init));
     if (!group) {
       return unexpected(group.error());
     }

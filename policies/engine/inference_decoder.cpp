@@ -45,6 +45,19 @@ void project(const at::Tensor& out_NQ, const at::Tensor& rows_ND, const at::Tens
   if (bias_Q.defined()) out.add_(bias_Q);
 }
 
+/// Norms every head of q and k in place, as norm_qkv_rope does; a model without such norms is left alone.
+void normalise_heads(const at::Tensor& qkv_NQ, const DecoderLayer& layer, const ModelConfig& config) {
+  if (!layer.q_norm.defined()) return;
+  auto* q = qkv_NQ.data_ptr<float>();
+  auto* k = q + std::int64_t{config.num_attention_heads} * config.head_dim;
+  const auto eps = static_cast<float>(config.rms_norm_eps);
+  const std::int64_t rows = qkv_NQ.size(0), stride = qkv_NQ.size(1);
+  rms_norm_heads<float>(q, stride, layer.q_norm.data_ptr<float>(), eps, rows, config.num_attention_heads,
+                        config.head_dim, q, nullptr);
+  rms_norm_heads<float>(k, stride, layer.k_norm.data_ptr<float>(), eps, rows, config.num_key_value_heads,
+                        config.head_dim, k, nullptr);
+}
+
 std::int64_t scores_stride(const InferenceLimits& limits) {
   constexpr std::int64_t kLanes = detail::kLanes<float>;
   return (limits.max_context_tokens + kLanes - 1) / kLanes * kLanes;
@@ -129,6 +142,7 @@ std::span<const float> InferenceDecoder::forward(const Transformer& model, std::
     normalise(x_ND, layer.input_norm, config_.rms_norm_eps, rows(buffers_.normed, n));
     const at::Tensor qkv_NQ = rows(buffers_.qkv, n);
     project(qkv_NQ, rows(buffers_.normed, n), layer.qkv_weight, layer.qkv_bias, is_exact);
+    normalise_heads(qkv_NQ, layer, config_);
     rotate_rows<float>(qkv_NQ.data_ptr<float>(), qkv_NQ.size(1), rope.data_ptr<float>(), n,
                        config_.num_attention_heads + config_.num_key_value_heads, config_.head_dim, 1.0f);
     at::Tensor attended_NA = rows(buffers_.attended, n);

@@ -18,14 +18,21 @@ struct AttentionShape {
   std::int64_t head_dim = 0;      ///< Dh
 };
 
-/// rms_norm(x) times the stacked q, k, v weight, q and k turned by their row's position.
+/// What turns a row into its q, k and v.
+struct QkvParameters {
+  at::Tensor input_norm;  ///< [D]
+  at::Tensor weight;      ///< [(H + 2 Hkv) Dh, D]: q, k, v stacked
+  at::Tensor bias;        ///< [(H + 2 Hkv) Dh] or undefined
+  at::Tensor q_norm;      ///< [Dh], RMSNorm of every head of q before it is turned; undefined = none
+  at::Tensor k_norm;      ///< [Dh], likewise of k; defined iff q_norm is
+};
+
+/// rms_norm(x) times the stacked weight, q and k normed head by head where asked and turned by their row's position.
 /// @param x       [T, D] contiguous
-/// @param bias    [(H + 2 Hkv) Dh] or undefined
 /// @param rope    [T, Dh] cos ++ sin
 /// @return  q [T, H, Dh], k [T, Hkv, Dh], v [T, Hkv, Dh]: views of one buffer, last stride 1
-std::array<at::Tensor, 3> norm_qkv_rope(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& weight,
-                                        const at::Tensor& bias, const at::Tensor& rope, double eps,
-                                        const AttentionShape& shape, bool is_row_exact = false);
+std::array<at::Tensor, 3> norm_qkv_rope(const at::Tensor& x, const QkvParameters& parameters, const at::Tensor& rope,
+                                        double eps, const AttentionShape& shape, bool is_row_exact = false);
 
 /// x + down(silu(gate) * up) of rms_norm(x). @param gate_up_weight [2 F, D], @param down_weight [D, F]; returns [T, D]
 at::Tensor norm_mlp_residual(const at::Tensor& x, const at::Tensor& norm_weight, const at::Tensor& gate_up_weight,

@@ -8,21 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "policies/model/tensor_check.hpp"
 #include "runtime/base/check.hpp"
 
 namespace memopd {
 
 namespace {
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
-}
-
-bool is_floating(DType dtype) {
-  return dtype == DType::float32 || dtype == DType::float64 || dtype == DType::bfloat16 || dtype == DType::float16;
-}
 
 std::uint64_t expected_bytes(const HostTensor& tensor) {
   std::uint64_t bytes = size_bytes(tensor.dtype);
@@ -87,45 +78,30 @@ HostTensor to_host_tensor(std::string name, const at::Tensor& tensor) {
 }
 
 void copy_from_host(const HostTensor& source, const at::Tensor& target) {
-  // from_blob takes a mutable pointer; copy_ only reads it.
-  void* bytes = const_cast<std::byte*>(source.bytes.data());
-  target.copy_(at::from_blob(bytes, source.shape, to_scalar_type(source.dtype)));
+  copy_from_bytes(source.bytes, source.dtype, target);
 }
 
-Expected<void> check_tensor_specs(const ModelConfig& config, std::span<const TensorSpec> found) {
-  std::map<std::string, std::vector<std::int64_t>> open;
-  for (TensorSpec& spec : tensor_specs(config)) open.emplace(std::move(spec.name), std::move(spec.shape));
-  std::string problems;
-  const auto add = [&problems](const std::string& text) { problems += (problems.empty() ? "" : "; ") + text; };
-  const std::vector<std::int64_t> head_shape = {config.vocab_size, config.hidden_size};
-  for (const TensorSpec& spec : found) {
-    if (spec.name == "lm_head.weight" && config.tie_word_embeddings && spec.shape == head_shape) continue;
-    const auto place = open.find(spec.name);
-    if (place == open.end()) {
-      add("unexpected " + spec.name + " " + shape_text(spec.shape));
-      continue;
-    }
-    if (place->second != spec.shape) {
-      add(spec.name + " is " + shape_text(spec.shape) + ", expected " + shape_text(place->second));
-    }
-    open.erase(place);
+void copy_from_bytes(std::span<const std::byte> bytes, DType dtype, const at::Tensor& target) {
+  std::vector<std::byte> aligned;
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_bytes(dtype) != 0) {
+    aligned.assign(bytes.begin(), bytes.end());
+    bytes = aligned;
   }
-  for (const auto& [name, shape] : open) add("missing " + name + " " + shape_text(shape));
-  if (!problems.empty()) return unexpected(ErrorCode::shape_mismatch, "weights: " + problems);
-  return {};
+  // from_blob takes a mutable pointer; copy_ only reads it.
+  target.copy_(at::from_blob(const_cast<std::byte*>(bytes.data()), target.sizes(), to_scalar_type(dtype)));
 }
 
 Expected<void> check_tensors(const ModelConfig& config, std::span<const HostTensor* const> tensors) {
-  std::vector<TensorSpec> specs;
-  for (const HostTensor* tensor : tensors) specs.push_back({tensor->name, tensor->shape});
+  std::vector<FoundTensor> specs;
+  for (const HostTensor* tensor : tensors) specs.push_back({tensor->name, tensor->shape, tensor->dtype});
   MEMOPD_RETURN_IF_ERROR(check_tensor_specs(config, specs));
   const HostTensor* embedding = nullptr;
   const HostTensor* head = nullptr;
   for (const HostTensor* tensor : tensors) {
-    if (!is_floating(tensor->dtype) || tensor->bytes.size() != expected_bytes(*tensor)) {
+    if (tensor->bytes.size() != expected_bytes(*tensor)) {
       return unexpected(ErrorCode::shape_mismatch,
                         "weights: " + tensor->name + " holds " + std::to_string(tensor->bytes.size()) + " bytes of " +
-                            std::string(to_string(tensor->dtype)) + ", not floating-point values of its shape");
+                            std::string(to_string(tensor->dtype)) + ", not those of its shape");
     }
     if (tensor->name == "model.embed_tokens.weight") embedding = tensor;
     if (tensor->name == "lm_head.weight") head = tensor;

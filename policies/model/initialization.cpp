@@ -46,11 +46,9 @@ void make_previous_token_head(const ModelConfig& config, const DecoderLayer& lay
   const std::int64_t group = config.num_attention_heads / config.num_key_value_heads;
   const std::int64_t q_begin = head * dh;
   const std::int64_t k_begin = (config.num_attention_heads + head / group) * dh;
-  std::vector<double> theta(static_cast<std::size_t>(half));
+  const std::vector<double> theta = rope_frequencies(config);
   double turned = 0;
-  for (std::int64_t i = 0; i < half; ++i) {
-    auto& angle = theta[static_cast<std::size_t>(i)];
-    angle = std::pow(config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
+  for (const double angle : theta) {
     if (1 - std::cos(angle) > kMinTurn) turned += 1 - std::cos(angle);
   }
   const double a = turned > 0 ? std::sqrt(kMargin * std::sqrt(static_cast<double>(dh)) / turned) : 0.0;

@@ -85,6 +85,33 @@ MEMOPD_INLINE void rms_norm_backward_body(const T* dy, const T* x, const T* weig
 }
 
 template <class T>
+MEMOPD_INLINE void norm_heads_body(const T* x, std::int64_t stride, const T* weight, T eps, std::int64_t m,
+                                   std::int64_t h, std::int64_t dh, T* y, T* inverse_rms) {
+  for (std::int64_t row = 0; row < m; ++row) {
+    rms_norm_body(x + row * stride, weight, eps, h, dh, y + row * stride,
+                  inverse_rms == nullptr ? nullptr : inverse_rms + row * h);
+  }
+}
+
+template <class T>
+MEMOPD_INLINE void norm_heads_backward_body(T* dy, const T* x, std::int64_t stride, const T* weight,
+                                            const T* inverse_rms, std::int64_t m, std::int64_t h, std::int64_t dh,
+                                            T* dweight) {
+  for (std::int64_t head = 0; head < m * h; ++head) {
+    const std::int64_t begin = head / h * stride + head % h * dh;
+    T* dyr = dy + begin;
+    const T* xr = x + begin;
+    const T inverse = inverse_rms[head];
+    const T dot = sum_over<T>(dh, [=](std::int64_t i) { return dyr[i] * weight[i] * xr[i]; });
+    const T shrink = dot * inverse * inverse * inverse / static_cast<T>(dh);
+    for (std::int64_t i = 0; i < dh; ++i) {
+      dweight[i] += dyr[i] * xr[i] * inverse;
+      dyr[i] = dyr[i] * weight[i] * inverse - xr[i] * shrink;
+    }
+  }
+}
+
+template <class T>
 MEMOPD_INLINE void rotate_body(T* x, std::int64_t stride, const T* rope, std::int64_t m, std::int64_t h,
                                std::int64_t dh, T direction) {
   const std::int64_t half = dh / 2;
@@ -135,47 +162,66 @@ MEMOPD_INLINE void swiglu_backward_body(const T* dy, const T* gate_up, std::int6
 
 }  // namespace
 
-#define MEMOPD_ROW_KERNELS(T)                                                                                         \
-  MEMOPD_CLONES static void rms_norm_clones(const T* x, const T* weight, T eps, std::int64_t m, std::int64_t d, T* y, \
-                                            T* inverse_rms) {                                                         \
-    rms_norm_body(x, weight, eps, m, d, y, inverse_rms);                                                              \
-  }                                                                                                                   \
-  MEMOPD_CLONES static void rms_norm_backward_clones(const T* dy, const T* x, const T* weight, const T* inverse_rms,  \
-                                                     std::int64_t m, std::int64_t d, T* dx, T* dweight) {             \
-    rms_norm_backward_body(dy, x, weight, inverse_rms, m, d, dx, dweight);                                            \
-  }                                                                                                                   \
-  MEMOPD_CLONES static void rotate_clones(T* x, std::int64_t stride, const T* rope, std::int64_t m, std::int64_t h,   \
-                                          std::int64_t dh, T direction) {                                             \
-    rotate_body(x, stride, rope, m, h, dh, direction);                                                                \
-  }                                                                                                                   \
-  MEMOPD_CLONES static void swiglu_clones(const T* gate_up, std::int64_t m, std::int64_t f, T* y) {                   \
-    swiglu_body(gate_up, m, f, y);                                                                                    \
-  }                                                                                                                   \
-  MEMOPD_CLONES static void swiglu_backward_clones(const T* dy, const T* gate_up, std::int64_t m, std::int64_t f,     \
-                                                   T* dgate_up) {                                                     \
-    swiglu_backward_body(dy, gate_up, m, f, dgate_up);                                                                \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void rms_norm_rows<T>(const T* x, const T* weight, T eps, std::int64_t m, std::int64_t d, T* y, T* inverse_rms) {   \
-    rms_norm_clones(x, weight, eps, m, d, y, inverse_rms);                                                            \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void rms_norm_rows_backward<T>(const T* dy, const T* x, const T* weight, const T* inverse_rms, std::int64_t m,      \
-                                 std::int64_t d, T* dx, T* dweight) {                                                 \
-    rms_norm_backward_clones(dy, x, weight, inverse_rms, m, d, dx, dweight);                                          \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void rotate_rows<T>(T * x, std::int64_t stride, const T* rope, std::int64_t m, std::int64_t h, std::int64_t dh,     \
-                      T direction) {                                                                                  \
-    rotate_clones(x, stride, rope, m, h, dh, direction);                                                              \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void swiglu_rows<T>(const T* gate_up, std::int64_t m, std::int64_t f, T* y) {                                       \
-    swiglu_clones(gate_up, m, f, y);                                                                                  \
-  }                                                                                                                   \
-  template <>                                                                                                         \
-  void swiglu_rows_backward<T>(const T* dy, const T* gate_up, std::int64_t m, std::int64_t f, T* dgate_up) {          \
-    swiglu_backward_clones(dy, gate_up, m, f, dgate_up);                                                              \
+#define MEMOPD_ROW_KERNELS(T)                                                                                          \
+  MEMOPD_CLONES static void rms_norm_clones(const T* x, const T* weight, T eps, std::int64_t m, std::int64_t d, T* y,  \
+                                            T* inverse_rms) {                                                          \
+    rms_norm_body(x, weight, eps, m, d, y, inverse_rms);                                                               \
+  }                                                                                                                    \
+  MEMOPD_CLONES static void rms_norm_backward_clones(const T* dy, const T* x, const T* weight, const T* inverse_rms,   \
+                                                     std::int64_t m, std::int64_t d, T* dx, T* dweight) {              \
+    rms_norm_backward_body(dy, x, weight, inverse_rms, m, d, dx, dweight);                                             \
+  }                                                                                                                    \
+  MEMOPD_CLONES static void norm_heads_clones(const T* x, std::int64_t stride, const T* weight, T eps, std::int64_t m, \
+                                              std::int64_t h, std::int64_t dh, T* y, T* inverse_rms) {                 \
+    norm_heads_body(x, stride, weight, eps, m, h, dh, y, inverse_rms);                                                 \
+  }                                                                                                                    \
+  MEMOPD_CLONES static void norm_heads_backward_clones(T* dy, const T* x, std::int64_t stride, const T* weight,        \
+                                                       const T* inverse_rms, std::int64_t m, std::int64_t h,           \
+                                                       std::int64_t dh, T* dweight) {                                  \
+    norm_heads_backward_body(dy, x, stride, weight, inverse_rms, m, h, dh, dweight);                                   \
+  }                                                                                                                    \
+  MEMOPD_CLONES static void rotate_clones(T* x, std::int64_t stride, const T* rope, std::int64_t m, std::int64_t h,    \
+                                          std::int64_t dh, T direction) {                                              \
+    rotate_body(x, stride, rope, m, h, dh, direction);                                                                 \
+  }                                                                                                                    \
+  MEMOPD_CLONES static void swiglu_clones(const T* gate_up, std::int64_t m, std::int64_t f, T* y) {                    \
+    swiglu_body(gate_up, m, f, y);                                                                                     \
+  }                                                                                                                    \
+  MEMOPD_CLONES static void swiglu_backward_clones(const T* dy, const T* gate_up, std::int64_t m, std::int64_t f,      \
+                                                   T* dgate_up) {                                                      \
+    swiglu_backward_body(dy, gate_up, m, f, dgate_up);                                                                 \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void rms_norm_rows<T>(const T* x, const T* weight, T eps, std::int64_t m, std::int64_t d, T* y, T* inverse_rms) {    \
+    rms_norm_clones(x, weight, eps, m, d, y, inverse_rms);                                                             \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void rms_norm_rows_backward<T>(const T* dy, const T* x, const T* weight, const T* inverse_rms, std::int64_t m,       \
+                                 std::int64_t d, T* dx, T* dweight) {                                                  \
+    rms_norm_backward_clones(dy, x, weight, inverse_rms, m, d, dx, dweight);                                           \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void rms_norm_heads<T>(const T* x, std::int64_t stride, const T* weight, T eps, std::int64_t m, std::int64_t h,      \
+                         std::int64_t dh, T* y, T* inverse_rms) {                                                      \
+    norm_heads_clones(x, stride, weight, eps, m, h, dh, y, inverse_rms);                                               \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void rms_norm_heads_backward<T>(T * dy, const T* x, std::int64_t stride, const T* weight, const T* inverse_rms,      \
+                                  std::int64_t m, std::int64_t h, std::int64_t dh, T* dweight) {                       \
+    norm_heads_backward_clones(dy, x, stride, weight, inverse_rms, m, h, dh, dweight);                                 \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void rotate_rows<T>(T * x, std::int64_t stride, const T* rope, std::int64_t m, std::int64_t h, std::int64_t dh,      \
+                      T direction) {                                                                                   \
+    rotate_clones(x, stride, rope, m, h, dh, direction);                                                               \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void swiglu_rows<T>(const T* gate_up, std::int64_t m, std::int64_t f, T* y) {                                        \
+    swiglu_clones(gate_up, m, f, y);                                                                                   \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void swiglu_rows_backward<T>(const T* dy, const T* gate_up, std::int64_t m, std::int64_t f, T* dgate_up) {           \
+    swiglu_backward_clones(dy, gate_up, m, f, dgate_up);                                                               \
   }
 
 MEMOPD_ROW_KERNELS(float)

@@ -20,6 +20,17 @@ template <class T>
 void rms_norm_rows_backward(const T* dy, const T* x, const T* weight, const T* inverse_rms, std::int64_t m,
                             std::int64_t d, T* dx, T* dweight);
 
+/// The same for each of `h` heads of Dh values that stand side by side in rows `stride` apart; weight [Dh].
+/// y: the same layout, may be x; inverse_rms [M, h] is kept for the gradient (may be null).
+template <class T>
+void rms_norm_heads(const T* x, std::int64_t stride, const T* weight, T eps, std::int64_t m, std::int64_t h,
+                    std::int64_t dh, T* y, T* inverse_rms);
+
+/// Turns the gradient of y into that of x, in place (x and dy: rows `stride` apart); dweight [Dh] += its gradient.
+template <class T>
+void rms_norm_heads_backward(T* dy, const T* x, std::int64_t stride, const T* weight, const T* inverse_rms,
+                             std::int64_t m, std::int64_t h, std::int64_t dh, T* dweight);
+
 /// Turns pair (i, i + Dh/2) of each of `h` heads by the angle of its row, in place.
 /// x: rows `stride` apart; rope [M, Dh] = cos [Dh/2] ++ sin [Dh/2]. direction -1 turns back (the gradient).
 /// Source: Su et al. (2021), in the half-split layout of Hugging Face.

@@ -156,31 +156,31 @@ Expected<SafetensorsHeader> build_header(const std::filesystem::path& path, cons
   return header;
 }
 
-Expected<void> check_tensors(const std::filesystem::path& path, const std::vector<const HostTensor*>& sorted) {
+Expected<void> check_entries(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& sorted) {
   for (std::size_t i = 0; i < sorted.size(); ++i) {
-    const HostTensor& tensor = *sorted[i];
-    if (i > 0 && sorted[i - 1]->name == tensor.name) {
-      return unexpected(ErrorCode::invalid_argument, path.string() + ": two tensors named " + tensor.name);
+    const SafetensorsEntry& entry = sorted[i];
+    if (i > 0 && sorted[i - 1].name == entry.name) {
+      return unexpected(ErrorCode::invalid_argument, path.string() + ": two tensors named " + entry.name);
     }
-    if (byte_count(tensor.shape, tensor.dtype) != tensor.bytes.size()) {
-      return unexpected(ErrorCode::invalid_argument, path.string() + ": tensor " + tensor.name + " holds " +
-                                                         std::to_string(tensor.bytes.size()) +
+    if (byte_count(entry.shape, entry.dtype) != entry.size_bytes) {
+      return unexpected(ErrorCode::invalid_argument, path.string() + ": tensor " + entry.name + " holds " +
+                                                         std::to_string(entry.size_bytes) +
                                                          " bytes, not those of its shape");
     }
   }
   return {};
 }
 
-std::string header_text(const std::vector<const HostTensor*>& sorted,
+std::string header_text(const std::vector<SafetensorsEntry>& sorted,
                         const std::map<std::string, std::string>& metadata) {
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
-  for (const HostTensor* tensor : sorted) {
-    header[tensor->name] = {{"dtype", dtype_text(tensor->dtype)},
-                            {"shape", tensor->shape},
-                            {"data_offsets", {offset, offset + tensor->bytes.size()}}};
-    offset += tensor->bytes.size();
+  for (const SafetensorsEntry& entry : sorted) {
+    header[entry.name] = {{"dtype", dtype_text(entry.dtype)},
+                          {"shape", entry.shape},
+                          {"data_offsets", {offset, offset + entry.size_bytes}}};
+    offset += entry.size_bytes;
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned
@@ -238,14 +238,12 @@ Expected<std::vector<HostTensor>> read_safetensors(const std::filesystem::path& 
   return tensors;
 }
 
-Expected<void> write_safetensors(const std::filesystem::path& path, std::span<const HostTensor> tensors,
-                                 const std::map<std::string, std::string>& metadata) {
-  std::vector<const HostTensor*> sorted;
-  for (const HostTensor& tensor : tensors) sorted.push_back(&tensor);
-  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
-  MEMOPD_RETURN_IF_ERROR(check_tensors(path, sorted));
+Expected<void> write_safetensors(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries,
+                                 const SafetensorsSource& source, const std::map<std::string, std::string>& metadata) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  MEMOPD_RETURN_IF_ERROR(check_entries(path, entries));
 
-  const std::string header = header_text(sorted, metadata);
+  const std::string header = header_text(entries, metadata);
   const std::uint64_t header_bytes = header.size();
   std::filesystem::path partial = path;
   partial += ".partial";
@@ -253,9 +251,14 @@ Expected<void> write_safetensors(const std::filesystem::path& path, std::span<co
     std::ofstream file(partial, std::ios::binary | std::ios::trunc);
     file.write(reinterpret_cast<const char*>(&header_bytes), sizeof(header_bytes));
     file.write(header.data(), static_cast<std::streamsize>(header.size()));
-    for (const HostTensor* tensor : sorted) {
-      file.write(reinterpret_cast<const char*>(tensor->bytes.data()),
-                 static_cast<std::streamsize>(tensor->bytes.size()));
+    for (const SafetensorsEntry& entry : entries) {
+      const std::span<const std::byte> bytes = source(entry);
+      if (bytes.size() != entry.size_bytes) {
+        return unexpected(ErrorCode::invalid_argument, path.string() + ": tensor " + entry.name + " holds " +
+                                                           std::to_string(bytes.size()) + " bytes, announced " +
+                                                           std::to_string(entry.size_bytes));
+      }
+      file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     }
     file.close();
     if (!file) return unexpected(ErrorCode::io_error, partial.string() + ": cannot be written");
@@ -264,6 +267,19 @@ Expected<void> write_safetensors(const std::filesystem::path& path, std::span<co
   std::filesystem::rename(partial, path, error);
   if (error) return unexpected(ErrorCode::io_error, path.string() + ": " + error.message());
   return {};
+}
+
+Expected<void> write_safetensors(const std::filesystem::path& path, std::span<const HostTensor> tensors,
+                                 const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  std::map<std::string_view, std::span<const std::byte>> bytes;
+  for (const HostTensor& tensor : tensors) {
+    entries.push_back(
+        {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .size_bytes = tensor.bytes.size()});
+    bytes[tensor.name] = tensor.bytes;
+  }
+  return write_safetensors(
+      path, std::move(entries), [&bytes](const SafetensorsEntry& entry) { return bytes.at(entry.name); }, metadata);
 }
 
 }  // namespace memopd

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -41,9 +42,17 @@ Expected<HostTensor> read_safetensors_tensor(const std::filesystem::path& path, 
 /// Reads all tensors, sorted by name.
 Expected<std::vector<HostTensor>> read_safetensors(const std::filesystem::path& path);
 
-/// Writes beside `path` and renames.
-/// @error invalid_argument  two tensors of one name, or bytes that do not match the shape
+/// Gives the bytes of one entry, which stay valid until the next call.
+using SafetensorsSource = std::function<std::span<const std::byte>(const SafetensorsEntry&)>;
+
+/// Writes beside `path` and renames; one tensor's bytes at a time. Offsets of `entries` are ignored.
+/// @error invalid_argument  two entries of one name, a size_bytes or bytes that do not match the shape
 /// @error io_error
+Expected<void> write_safetensors(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries,
+                                 const SafetensorsSource& source,
+                                 const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+/// The same from tensors in memory.
 Expected<void> write_safetensors(const std::filesystem::path& path, std::span<const HostTensor> tensors,
                                  const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

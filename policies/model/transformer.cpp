@@ -28,11 +28,7 @@ template <class T>
 void fill_rope_rows(const ModelConfig& config, const at::Tensor& position_ids, T* rows) {
   const std::int64_t half = config.head_dim / 2;
   const auto* positions = position_ids.data_ptr<std::int64_t>();
-  std::vector<double> frequencies(static_cast<std::size_t>(half));
-  for (std::int64_t i = 0; i < half; ++i) {
-    frequencies[static_cast<std::size_t>(i)] =
-        std::pow(config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
-  }
+  const std::vector<double> frequencies = rope_frequencies(config);
   for (std::int64_t t = 0; t < position_ids.size(0); ++t) {
     T* row = rows + t * config.head_dim;
     for (std::int64_t i = 0; i < half; ++i) {
@@ -82,6 +78,10 @@ Transformer::Transformer(ModelConfig config, at::ScalarType dtype) : config_(std
     layer.input_norm = add(layer_name(i, "input_layernorm.weight"), at::ones({d}, dtype));
     layer.qkv_weight = add(layer_name(i, "self_attn.qkv_proj.weight"), at::zeros({qkv, d}, dtype));
     if (config_.attention_bias) layer.qkv_bias = add(layer_name(i, "self_attn.qkv_proj.bias"), at::zeros({qkv}, dtype));
+    if (config_.has_qk_norm()) {
+      layer.q_norm = add(layer_name(i, "self_attn.q_norm.weight"), at::ones({config_.head_dim}, dtype));
+      layer.k_norm = add(layer_name(i, "self_attn.k_norm.weight"), at::ones({config_.head_dim}, dtype));
+    }
     layer.o_weight = add(layer_name(i, "self_attn.o_proj.weight"), at::zeros({d, attended}, dtype));
     layer.post_norm = add(layer_name(i, "post_attention_layernorm.weight"), at::ones({d}, dtype));
     layer.gate_up_weight = add(layer_name(i, "mlp.gate_up_proj.weight"), at::zeros({2 * f, d}, dtype));
@@ -106,8 +106,8 @@ at::Tensor Transformer::hidden(const PackedTensors& pack) const {
   const at::Tensor rope = rope_rows(pack.position_ids);
   at::Tensor x_TD = at::embedding(embedding_, pack.input_ids);
   for (const DecoderLayer& layer : layers_) {
-    const auto [q, k, v] = norm_qkv_rope(x_TD, layer.input_norm, layer.qkv_weight, layer.qkv_bias, rope,
-                                         config_.rms_norm_eps, shape, is_row_exact_);
+    const QkvParameters parameters{layer.input_norm, layer.qkv_weight, layer.qkv_bias, layer.q_norm, layer.k_norm};
+    const auto [q, k, v] = norm_qkv_rope(x_TD, parameters, rope, config_.rms_norm_eps, shape, is_row_exact_);
     const at::Tensor attended = packed_attention(q, k, v, pack, scale).view({x_TD.size(0), -1});
     x_TD = add_product(x_TD, attended, layer.o_weight, is_row_exact_);
     x_TD = norm_mlp_residual(x_TD, layer.post_norm, layer.gate_up_weight, layer.down_weight, config_.rms_norm_eps,

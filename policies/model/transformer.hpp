@@ -30,6 +30,8 @@ struct DecoderLayer {
   at::Tensor input_norm;      ///< [D]
   at::Tensor qkv_weight;      ///< [(H + 2 Hkv) Dh, D]
   at::Tensor qkv_bias;        ///< [(H + 2 Hkv) Dh]; undefined without attention_bias
+  at::Tensor q_norm;          ///< [Dh]; undefined unless has_qk_norm
+  at::Tensor k_norm;          ///< [Dh]; likewise
   at::Tensor o_weight;        ///< [D, H Dh]
   at::Tensor post_norm;       ///< [D]
   at::Tensor gate_up_weight;  ///< [2 F, D]

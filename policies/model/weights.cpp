@@ -8,9 +8,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "policies/model/checkpoint.hpp"
 #include "policies/model/host_tensors.hpp"
+#include "policies/model/mapped_safetensors.hpp"
 #include "policies/model/transformer.hpp"
 
 namespace memopd {
@@ -27,6 +31,15 @@ class Fingerprint {
   Fingerprint() : state_(XXH3_createState()) { XXH3_64bits_reset(state_.get()); }
   void add(const void* bytes, std::size_t size) { XXH3_64bits_update(state_.get(), bytes, size); }
   void add(std::uint64_t number) { add(&number, sizeof(number)); }
+  void add_tensor(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape,
+                  std::span<const std::byte> bytes) {
+    add(name.size());
+    add(name.data(), name.size());
+    add(static_cast<std::uint64_t>(dtype));
+    add(shape.size());
+    for (const std::int64_t extent : shape) add(static_cast<std::uint64_t>(extent));
+    add(bytes.data(), bytes.size());
+  }
   [[nodiscard]] std::uint64_t value() const {
     const std::uint64_t hash = XXH3_64bits_digest(state_.get());
     return hash == 0 ? 1 : hash;
@@ -59,12 +72,27 @@ Expected<void> load_weight_set(Transformer& model, const WeightSet& weights) {
 std::uint64_t weight_fingerprint(const WeightSet& weights) {
   Fingerprint fingerprint;
   for (const HostTensor& tensor : weights.tensors) {
-    fingerprint.add(tensor.name.size());
-    fingerprint.add(tensor.name.data(), tensor.name.size());
-    fingerprint.add(static_cast<std::uint64_t>(tensor.dtype));
-    fingerprint.add(tensor.shape.size());
-    for (const std::int64_t extent : tensor.shape) fingerprint.add(static_cast<std::uint64_t>(extent));
-    fingerprint.add(tensor.bytes.data(), tensor.bytes.size());
+    fingerprint.add_tensor(tensor.name, tensor.dtype, tensor.shape, tensor.bytes);
+  }
+  return fingerprint.value();
+}
+
+Expected<std::uint64_t> stored_weight_fingerprint(std::span<const std::filesystem::path> files) {
+  std::vector<MappedSafetensors> mapped;
+  for (const std::filesystem::path& path : files) {
+    auto file = MappedSafetensors::open(path);
+    if (!file) return unexpected(file.error());
+    mapped.push_back(std::move(*file));
+  }
+  std::map<std::string_view, std::pair<const MappedSafetensors*, const SafetensorsEntry*>> by_name;
+  for (const MappedSafetensors& file : mapped) {
+    for (const SafetensorsEntry& entry : file.header().entries) by_name[entry.name] = {&file, &entry};
+  }
+  Fingerprint fingerprint;
+  for (const auto& [name, place] : by_name) {
+    const auto& [file, entry] = place;
+    fingerprint.add_tensor(entry->name, entry->dtype, entry->shape, file->bytes(*entry));
+    file->release(*entry);
   }
   return fingerprint.value();
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 
 #include "runtime/base/expected.hpp"
 #include "runtime/data/tensor.hpp"
@@ -23,6 +24,10 @@ Expected<void> load_weight_set(Transformer& model, const WeightSet& weights);
 
 /// XXH3 over names, dtypes, shapes and bytes; independent of lineage and policy_version. Never 0.
 std::uint64_t weight_fingerprint(const WeightSet& weights);
+
+/// The same of what lies in safetensors `files` together, in their own dtypes: that of the WeightSet which was saved.
+/// @error those of MappedSafetensors::open
+Expected<std::uint64_t> stored_weight_fingerprint(std::span<const std::filesystem::path> files);
 
 /// XXH3 over rows [0, scored_vocab) of the head as float32; equal for a teacher and for the learner that holds its head,
 /// whatever the dtype they compute in, as long as the checkpoint is float32 or narrower. Never 0.

@@ -112,7 +112,8 @@ Expected<void> LearnerImpl::save_checkpoint(const fs::path& folder, const std::s
   fs::path unfinished = folder;
   unfinished += ".unfinished";
   fs::remove_all(unfinished);
-  fs::create_directories(unfinished);
+  fs::create_directories(unfinished / "policy");
+  MEMOPD_RETURN_IF_ERROR(copy_companion_files(setup_.student_folder, unfinished / "policy"));
   MEMOPD_RETURN_IF_ERROR(save_transformer(unfinished / "policy", models_.student));
   std::vector<HostTensor> tensors;
   append_moments("policy", policy_optimizer_, tensors);

@@ -107,9 +107,7 @@ class SftTrainerImpl final : public SftTrainer {
   Expected<SftReport> step_flat(std::span<const Trajectory* const> batch) override;
   [[nodiscard]] std::int64_t num_steps() const override { return num_steps_; }
   [[nodiscard]] WeightSet weights() const override { return to_weight_set(saved_model(), 0, num_steps_); }
-  Expected<void> save(const std::filesystem::path& folder) const override {
-    return save_transformer(folder, saved_model());
-  }
+  Expected<void> save(const std::filesystem::path& folder) const override;
 
  private:
   [[nodiscard]] AdamWOptions adamw_options(double weight_decay) const {
@@ -140,6 +138,14 @@ class SftTrainerImpl final : public SftTrainer {
   std::int64_t num_steps_ = 0;
   std::int32_t num_copy_steps_ = 0;
 };
+
+Expected<void> SftTrainerImpl::save(const std::filesystem::path& folder) const {
+  // With another tokenizer than that of the model it started from, that model's files would contradict it.
+  if (!setup_.sft.init.empty() && setup_.sft.tokenizer == setup_.sft.init) {
+    MEMOPD_RETURN_IF_ERROR(copy_companion_files(setup_.sft.init, folder));
+  }
+  return save_transformer(folder, saved_model());
+}
 
 Expected<std::vector<MicroBatch>> SftTrainerImpl::pack(const std::vector<Run>& runs) const {
   std::vector<std::int64_t> num_tokens;

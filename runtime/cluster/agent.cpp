@@ -81,7 +81,7 @@ class Agent {
         last_lease_ = now;  // this process itself stood still: give the head a turn before judging it
       }
       last_turn = now;
-      if (now - last_lease_ > std::chrono::milliseconds(start_.links.lease_ms)) {
+      if (is_linked_ && now - last_lease_ > std::chrono::milliseconds(start_.links.lease_ms)) {
         end(kExitHeadLost, "the head did not renew the lease");
       }
       if (is_linked_ && now >= next_report) {
@@ -166,10 +166,13 @@ class Agent {
     ProcessLink::Handlers on;
     on.on_peer_up = [this](const Peer& peer) {
       if (peer.identity.role == kLauncher) {
-        is_linked_ = true;
-        if (!start_.is_remote) {
-          queue_.post([this] { say_hello(); });
-        }
+        queue_.post([this] {
+          last_lease_ = Clock::now();
+          is_linked_ = true;
+          if (!start_.is_remote) {
+            say_hello();
+          }
+        });
       }
     };
     on.on_peer_down = [this](const Peer& peer, const Error& reason) {
@@ -325,6 +328,10 @@ class Agent {
 
   void report() {
     AgentReport report;
+    if (start_.report_interval_ms <= 0) {  // the head still hears that this process lives
+      (void)link_->tell_head(report);
+      return;
+    }
     for (const auto& child : table_->snapshot()) {
       report.processes.push_back({child.name, static_cast<double>(child.silent_ms), child.rss_bytes, child.cpu_s});
     }

@@ -200,6 +200,7 @@ Expected<void> Head::start_transport(const RunKey& key) {
   start_.log_folder = options_.log_folder;
   start_.worker_command = options_.worker_command;
   start_.num_threads = options_.num_threads;
+  start_.report_interval_ms = static_cast<std::int32_t>(options_.report_interval.count());
   auto transport_settings = transport_options(key, start_.run, kLauncher, 1, options_.links);
   start_.head_instance = transport_settings.self.instance;
   TransportHandlers on;

@@ -33,13 +33,15 @@ struct ProcessClusterOptions {
   std::vector<NodeCapacity> nodes = {};           ///< none = this host, with what it has
   std::map<std::string, RemoteNode> remote = {};  ///< by name of a node; the others are this host
   std::vector<std::string> remote_worker_command = {"/proc/self/exe", "memopd-worker"};  ///< of agents elsewhere
-  std::vector<std::string> inputs = {};                     ///< files and folders that other hosts get (staging.hpp)
-  std::chrono::milliseconds start_timeout{60'000};          ///< for a process to report itself
-  std::string log_folder = "";                              ///< "" = output of the processes is dropped
-  std::vector<std::string> agent_command = {};              ///< none = this program, as run_as_child() expects it
-  std::vector<std::string> worker_command = {};             ///< likewise
-  std::int32_t num_threads = 2;                             ///< of each process's scheduler; >= 1
-  std::string policy = "sharing";                           ///< as LocalClusterOptions
+  std::vector<std::string> inputs = {};             ///< files and folders that other hosts get (staging.hpp)
+  std::chrono::milliseconds start_timeout{60'000};  ///< for a process to report itself
+  std::string log_folder = "";                      ///< "" = output of the processes is dropped
+  std::vector<std::string> agent_command = {};      ///< none = this program, as run_as_child() expects it
+  std::vector<std::string> worker_command = {};     ///< likewise
+  std::int32_t num_threads = 2;                     ///< of each process's scheduler; >= 1
+  std::string policy = "sharing";                   ///< as LocalClusterOptions
+  /// Of the telemetry of other processes: topology(), processes() and on_event live by it. 0 = none.
+  std::chrono::milliseconds report_interval{500};
   std::function<void(const LogEvent&)> on_event = nullptr;  ///< of other processes; none = this one's own log
 };
 

@@ -1,4 +1,5 @@
 #include "runtime/cluster/head_state.hpp"
+// Length: one class, internal to this folder.
 
 #include <algorithm>
 #include <set>

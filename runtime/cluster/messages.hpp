@@ -306,9 +306,10 @@ struct ProcessStart {
   std::string log_folder;                   ///< agents: where the output of processes goes
   std::vector<std::string> worker_command;  ///< agents: how a worker is executed
   std::int32_t num_threads = 2;             ///< of the scheduler
+  std::int32_t report_interval_ms = 500;    ///< <= 0: no ProcessReport, no EventReport, and AgentReport says no usage
   LinkSettings links;
 };
 MEMOPD_MESSAGE(ProcessStart, 1, key, run, process, incarnation, node, head_node, head_instance, head_endpoints,
-               object_socket, is_remote, log_folder, worker_command, num_threads, links)
+               object_socket, is_remote, log_folder, worker_command, num_threads, report_interval_ms, links)
 
 }  // namespace memopd

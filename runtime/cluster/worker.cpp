@@ -41,18 +41,21 @@ class Worker {
 
   [[noreturn]] void serve() {
     constexpr std::chrono::milliseconds kTurn{20};
+    const std::chrono::milliseconds interval(start_.report_interval_ms);
     auto next_report = std::chrono::steady_clock::now();
     while (true) {
       queue_.run(kTurn);
       cluster_->links().tick();
-      if (const auto now = std::chrono::steady_clock::now(); is_linked_ && now >= next_report) {
-        next_report = now + std::chrono::milliseconds(500);
+      if (const auto now = std::chrono::steady_clock::now(); has_reports() && is_linked_ && now >= next_report) {
+        next_report = now + interval;
         report();
       }
     }
   }
 
  private:
+  [[nodiscard]] bool has_reports() const { return start_.report_interval_ms > 0; }
+
   Expected<std::unique_ptr<ObjectStore>> open_objects() {
     fill_random({reinterpret_cast<std::uint8_t*>(&store_id_), sizeof store_id_});
     if (start_.object_socket.empty()) {
@@ -91,7 +94,9 @@ class Worker {
   void say_hello() {
     (void)link_->tell_head(ProcessHello{link_->transport().endpoints(), store_id_});
     is_linked_ = true;
-    set_log_sink([this](const LogEvent& event) { forward(event); });
+    if (has_reports()) {
+      set_log_sink([this](const LogEvent& event) { forward(event); });
+    }
   }
 
   Expected<void> take(const Peer& peer, const FrameView& frame) {
@@ -164,7 +169,9 @@ class Worker {
     for (const std::string& name : report.survivors) {
       survivors += (survivors.empty() ? "still running: " : ", ") + name;
     }
-    this->report();
+    if (has_reports()) {
+      this->report();
+    }
     usleep(50'000);
     leave_process(0, survivors.empty() ? "stopped: " + reason : survivors);
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "runtime/base/check.hpp"
+#include "runtime/collective/detail/collective_call.hpp"
 
 namespace memopd {
 namespace {
@@ -19,9 +20,7 @@ struct Call {
   int root = -1;
   const void* input = nullptr;
 
-  [[nodiscard]] std::string describe() const {
-    return std::string(name) + " of " + std::to_string(count) + (root < 0 ? "" : " from root " + std::to_string(root));
-  }
+  [[nodiscard]] std::string describe() const { return detail::describe_call(name, count, root); }
   [[nodiscard]] bool agrees_with(const Call& other) const {
     return name == other.name && count == other.count && root == other.root;
   }
@@ -164,26 +163,29 @@ class LocalCollective final : public Collective {
 
   Expected<void> reduce_scatter_sum(std::span<const float> values, std::span<float> shard,
                                     std::chrono::milliseconds deadline) override {
-    const auto world = static_cast<std::size_t>(world_size());
-    if (values.size() != world * shard.size()) {
-      return unexpected(ErrorCode::invalid_argument, "reduce_scatter_sum: " + std::to_string(values.size()) +
-                                                         " values do not fit " + std::to_string(world) + " shards of " +
-                                                         std::to_string(shard.size()));
+    return reduce_scatter("reduce_scatter_sum<float>", values, shard, deadline);
+  }
+  Expected<void> reduce_scatter_sum(std::span<const double> values, std::span<double> shard,
+                                    std::chrono::milliseconds deadline) override {
+    return reduce_scatter("reduce_scatter_sum<double>", values, shard, deadline);
+  }
+
+  Expected<void> all_gather(std::span<const std::byte> shard, std::span<std::byte> all,
+                            std::chrono::milliseconds deadline) override {
+    MEMOPD_RETURN_IF_ERROR(detail::check_shards("all_gather", all.size(), shard.size(), world_size()));
+    MEMOPD_RETURN_IF_ERROR(group_->arrive(rank_, {"all_gather", all.size(), -1, shard.data()}, deadline));
+    for (int rank = 0; rank < world_size() && !shard.empty(); ++rank) {
+      std::byte* const part = all.data() + static_cast<std::size_t>(rank) * shard.size();
+      if (part != group_->input(rank)) {
+        std::memcpy(part, group_->input(rank), shard.size());
+      }
     }
-    MEMOPD_RETURN_IF_ERROR(group_->arrive(rank_, {"reduce_scatter_sum", values.size(), -1, values.data()}, deadline));
-    const std::size_t begin = static_cast<std::size_t>(rank_) * shard.size();
-    std::vector<float> sum(shard.size());  // the shard may lie inside the values, which others still read
-    sum_slice(*group_, begin, begin + shard.size(), sum.data());
     group_->leave(rank_);
-    std::copy(sum.begin(), sum.end(), shard.begin());
     return {};
   }
 
   Expected<void> broadcast(std::span<std::byte> bytes, int root, std::chrono::milliseconds deadline) override {
-    if (root < 0 || root >= world_size()) {
-      return unexpected(ErrorCode::invalid_argument, "broadcast: root " + std::to_string(root) + ", allowed 0 to " +
-                                                         std::to_string(world_size() - 1));
-    }
+    MEMOPD_RETURN_IF_ERROR(detail::check_root(root, world_size()));
     MEMOPD_RETURN_IF_ERROR(group_->arrive(rank_, {"broadcast", bytes.size(), root, bytes.data()}, deadline));
     if (rank_ != root && !bytes.empty()) {
       std::memcpy(bytes.data(), group_->input(root), bytes.size());
@@ -201,6 +203,19 @@ class LocalCollective final : public Collective {
   void abort(std::string reason) override { group_->abort(std::move(reason)); }
 
  private:
+  template <class T>
+  Expected<void> reduce_scatter(std::string_view name, std::span<const T> values, std::span<T> shard,
+                                std::chrono::milliseconds deadline) {
+    MEMOPD_RETURN_IF_ERROR(detail::check_shards(name, values.size(), shard.size(), world_size()));
+    MEMOPD_RETURN_IF_ERROR(group_->arrive(rank_, {name, values.size(), -1, values.data()}, deadline));
+    const std::size_t begin = static_cast<std::size_t>(rank_) * shard.size();
+    std::vector<T> sum(shard.size());  // the shard may lie inside the values, which others still read
+    sum_slice(*group_, begin, begin + shard.size(), sum.data());
+    group_->leave(rank_);
+    std::copy(sum.begin(), sum.end(), shard.begin());
+    return {};
+  }
+
   template <class T>
   Expected<void> all_reduce(std::string_view name, std::span<T> values, std::chrono::milliseconds deadline) {
     MEMOPD_RETURN_IF_ERROR(group_->arrive(rank_, {name, values.size(), -1, values.data()}, deadline));

@@ -1,5 +1,6 @@
 // Collective: operations in which every rank of a group takes part. Sums run in rank order, so results are deterministic.
 //
+// Between threads of a process: make_local_collective; between processes: object_collective.hpp. Both give the same bits.
 // Every rank calls the same operations in the same order with the same sizes; one Collective belongs to one rank and one
 // thread. The first failure (a missing rank, a mismatch, an abort) ends the group: every waiting and later call
 // of every rank returns that first error.
@@ -34,9 +35,17 @@ class Collective {
   virtual Expected<void> all_reduce_sum(std::span<double> values,
                                         std::chrono::milliseconds deadline = kDefaultDeadline) = 0;
   /// Rank r gets in `shard` elements [r * n, (r + 1) * n) of the sum; values.size() == world_size * n, n = shard.size().
+  /// `shard` may be this rank's part of `values`, else they do not overlap.
   /// @error invalid_argument  sizes that do not fit
   virtual Expected<void> reduce_scatter_sum(std::span<const float> values, std::span<float> shard,
                                             std::chrono::milliseconds deadline = kDefaultDeadline) = 0;
+  virtual Expected<void> reduce_scatter_sum(std::span<const double> values, std::span<double> shard,
+                                            std::chrono::milliseconds deadline = kDefaultDeadline) = 0;
+  /// The inverse: every rank gets in `all` the shards of ranks 0, 1, .. one after the other. `shard` may be this rank's
+  /// part of `all`, else they do not overlap.
+  /// @error invalid_argument  sizes that do not fit
+  virtual Expected<void> all_gather(std::span<const std::byte> shard, std::span<std::byte> all,
+                                    std::chrono::milliseconds deadline = kDefaultDeadline) = 0;
   /// Every rank gets the bytes of `root` (0 <= root < world_size, else invalid_argument).
   virtual Expected<void> broadcast(std::span<std::byte> bytes, int root,
                                    std::chrono::milliseconds deadline = kDefaultDeadline) = 0;

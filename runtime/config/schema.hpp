@@ -75,7 +75,7 @@ struct ProtocolConfig {
 
 /// Shape of a decoder made from nothing; Hugging Face names.
 struct ModelShapeConfig {
-  std::string architecture = "qwen2";    ///< "qwen2" | "llama"
+  std::string architecture = "qwen2";    ///< "qwen2" | "qwen3" | "llama"
   std::int32_t hidden_size = 96;         ///< >= 8
   std::int32_t intermediate_size = 240;  ///< >= 8
   std::int32_t num_hidden_layers = 3;    ///< >= 1
@@ -83,7 +83,7 @@ struct ModelShapeConfig {
   std::int32_t num_key_value_heads = 4;  ///< divides num_attention_heads
   double rope_theta = 10000.0;           ///< > 0
   double rms_norm_eps = 1e-6;            ///< > 0
-  bool attention_bias = true;            ///< bias on q, k, v
+  bool attention_bias = true;            ///< bias on q, k, v: true for qwen2, false for the others
   bool tie_word_embeddings = true;
   std::int32_t max_position_embeddings = 1024;  ///< tokens; >= 16
   double embedding_std = 0.5;                   ///< initialisation; > 0

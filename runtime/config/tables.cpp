@@ -167,7 +167,7 @@ Table protocol_table() {
 
 Table model_shape_table() {
   TableOf<ModelShapeConfig> t("model", "shape of a decoder made from nothing");
-  t("architecture", &ModelShapeConfig::architecture, one_of({"qwen2", "llama"}), "family");
+  t("architecture", &ModelShapeConfig::architecture, one_of({"qwen2", "qwen3", "llama"}), "family");
   t("hidden_size", &ModelShapeConfig::hidden_size, at_least(8), "width");
   t("intermediate_size", &ModelShapeConfig::intermediate_size, at_least(8), "width of the feed-forward part");
   t("num_hidden_layers", &ModelShapeConfig::num_hidden_layers, at_least(1), "layers");

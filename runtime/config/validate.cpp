@@ -316,12 +316,6 @@ void check_roles(const Config& config, Problems& problems) {
     } else if (!names.insert(role.name).second) {
       problems.add(prefix + "name", fmt::format("\"{}\" has an earlier [[role]]", role.name));
     }
-    if (role.name == "learner" && role.process == "own" && config.learner.num_ranks > 1) {
-      problems.add(prefix + "process",
-                   fmt::format("= \"own\" with learner.num_ranks = {}: the ranks of a learner share "
-                               "one process, give it a name",
-                               config.learner.num_ranks));
-    }
   }
   problems.ineffective("net.host", config.net.host, std::string(), !config.role.empty(), "there is no [[role]]");
 }

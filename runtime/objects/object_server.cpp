@@ -1,4 +1,5 @@
 #include "runtime/objects/object_server.hpp"
+// Length: one class, private to this file.
 
 #include <fcntl.h>
 #include <poll.h>

@@ -95,9 +95,10 @@ TEST_CASE("every line of the hard corpus has the ids and pieces of the tokenizer
   }
 }
 
-// Hidden: its tokenizer is not committed (make_smollm2_tokenizer.py).
+// Hidden: its tokenizer is not committed (tools/data/get smollm2).
 TEST_CASE("every line of the hard corpus has the ids that SmolLM2's own tokenizer gives", "[.smollm2][golden]") {
-  CHECK(differing_lines(kRoot / ".deps" / "smollm2" / "tokenizer.json", "smollm2") == std::vector<std::size_t>{});
+  CHECK(differing_lines(kRoot / ".deps" / "data" / "smollm2" / "tokenizer.json", "smollm2") ==
+        std::vector<std::size_t>{});
 }
 
 TEST_CASE("text without a normal form comes back from its ids, whatever its bytes", "[tokenizer][golden][AP-1]") {

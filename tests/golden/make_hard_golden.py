@@ -6,7 +6,7 @@
         # what the reference makes of line N
 
 Writes hard_golden.txt: a line of the corpus each, with one hash for each tokenizer: tokenizer_{qwen2,gpt2,llama3,smollm,
-strip}.json beside this script, and SmolLM2's own from .deps/smollm2 (make_smollm2_tokenizer.py), which is not committed.
+strip}.json beside this script, and SmolLM2's own from .deps/data/smollm2 (tools/data/get smollm2), which is not committed.
 A hash covers the ids with special tokens, the ids without, and the byte lengths of the pieces before merging.
 Bytes that are not UTF-8 are no text to the package. The rule of policies/text is written down here with its parts: each
 run of them is a piece of its own, merged by the model, and the stretches between are texts of their own.
@@ -21,7 +21,7 @@ from hard_corpus import hard_corpus
 
 HERE = pathlib.Path(__file__).resolve().parent
 VARIANTS = {name: HERE / f"tokenizer_{name}.json" for name in ("qwen2", "gpt2", "llama3", "smollm", "strip")}
-VARIANTS["smollm2"] = HERE.parent.parent / ".deps" / "smollm2" / "tokenizer.json"
+VARIANTS["smollm2"] = HERE.parent.parent / ".deps" / "data" / "smollm2" / "tokenizer.json"
 ALPHABET = {}
 
 

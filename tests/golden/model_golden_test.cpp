@@ -94,13 +94,13 @@ void compare(const std::string& name, at::ScalarType dtype, bool is_shared, doub
 }  // namespace
 
 TEST_CASE("float64: packed log-probs and gradients are those of single calls within 1e-10", "[model][golden][AP-5]") {
-  for (const std::string name : {"qwen2", "llama"}) {
+  for (const std::string name : {"qwen2", "qwen3", "llama", "llama3"}) {
     for (const bool is_shared : {true, false}) compare(name, at::kDouble, is_shared, 1e-10);
   }
 }
 
 TEST_CASE("float32: packed log-probs and gradients are those of single calls within 1e-5", "[model][golden][AP-5]") {
-  for (const std::string name : {"qwen2", "llama"}) {
+  for (const std::string name : {"qwen2", "qwen3", "llama", "llama3"}) {
     for (const bool is_shared : {true, false}) compare(name, at::kFloat, is_shared, 1e-5);
   }
 }

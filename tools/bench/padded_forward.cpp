@@ -66,7 +66,8 @@ at::Tensor padded_hidden(const Transformer& model, const PaddedBatch& batch) {
   at::Tensor x_TD = at::embedding(model.embedding(), batch.input_ids.view({-1}));
   for (const DecoderLayer& layer : model.layers()) {
     const auto [q, k, v] =
-        norm_qkv_rope(x_TD, layer.input_norm, layer.qkv_weight, layer.qkv_bias, rope, config.rms_norm_eps, shape);
+        norm_qkv_rope(x_TD, {layer.input_norm, layer.qkv_weight, layer.qkv_bias, layer.q_norm, layer.k_norm}, rope,
+                      config.rms_norm_eps, shape);
     const at::Tensor attended_BHLD =
         at::scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), std::nullopt, 0.0, /*is_causal=*/true,
                                          scale, /*enable_gqa=*/shape.num_heads != shape.num_kv_heads);

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -210,9 +212,84 @@ Expected<void> measure(const RuntimeBenchOptions& options, Figures& figures) {
   return measure_objects(**cluster, figures);
 }
 
+/// What a launcher does with reports, until destroyed: the topology as JSON and the processes, twice a second.
+class Collector {
+ public:
+  explicit Collector(HeadCluster& cluster) : thread_([this, &cluster] { collect(cluster); }) {}
+  ~Collector() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+ private:
+  void collect(HeadCluster& cluster) {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, 500ms, [this] { return is_over_; })) {
+      const nlohmann::json json = cluster.topology();
+      size_ += json.dump(1).size() + cluster.processes().size();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::size_t size_ = 0;  // so that nothing is left out as unused
+  std::thread thread_;
+};
+
+struct TelemetryTimes {
+  double call_p50_us = 0;
+  double calls_per_s = 0;
+};
+
+Expected<TelemetryTimes> measure_telemetry(const RuntimeBenchOptions& options, bool is_on) {
+  ProcessClusterOptions settings;
+  settings.report_interval = is_on ? settings.report_interval : 0ms;
+  auto cluster = make_process_cluster(settings);
+  MEMOPD_RETURN_IF_ERROR(cluster);
+  for (const char* group : {"near", "far"}) {
+    MEMOPD_RETURN_IF_ERROR((*cluster)->spawn("bench_runtime", {.process = "own"}, group));
+  }
+  MEMOPD_RETURN_IF_ERROR((*cluster)->wait_until_started(60s));
+  const auto collector = is_on ? std::make_unique<Collector>(**cluster) : nullptr;
+  const ActorRef near = (*(*cluster)->find("near"))[0];
+  const std::int32_t count = options.num_calls;
+  auto warm = (*cluster)->ask<BenchTimes>(near, BenchDrive{"far", 0, count, 64}, kPatience).get();
+  MEMOPD_RETURN_IF_ERROR(warm);
+  auto alone = (*cluster)->ask<BenchTimes>(near, BenchDrive{"far", 0, count, 1}, kPatience).get();
+  MEMOPD_RETURN_IF_ERROR(alone);
+  auto many = (*cluster)->ask<BenchTimes>(near, BenchDrive{"far", 0, count * 16, 64}, kPatience).get();
+  MEMOPD_RETURN_IF_ERROR(many);
+  return TelemetryTimes{median(alone->each) * 1e6, count * 16 / many->seconds};
+}
+
+/// On and off by turns, who begins too; the cost is that of a pair, so that what drifts hits both sides alike.
+Expected<void> measure_telemetry_cost(const RuntimeBenchOptions& options, Figures& figures) {
+  for (std::int32_t pair = 0; pair < options.num_telemetry_pairs; ++pair) {
+    TelemetryTimes times[2];
+    for (const bool is_on : {pair % 2 == 0, pair % 2 != 0}) {
+      auto measured = measure_telemetry(options, is_on);
+      MEMOPD_RETURN_IF_ERROR(measured);
+      times[is_on ? 1 : 0] = *measured;
+      const std::string side = is_on ? "_on" : "_off";
+      figures["telemetry_call_p50_us" + side].push_back(measured->call_p50_us);
+      figures["telemetry_calls_per_s" + side].push_back(measured->calls_per_s);
+    }
+    figures["telemetry_cost_percent_p50"].push_back((times[1].call_p50_us / times[0].call_p50_us - 1) * 100);
+    figures["telemetry_cost_percent_calls"].push_back((times[0].calls_per_s / times[1].calls_per_s - 1) * 100);
+  }
+  return {};
+}
+
 /// JSON {name: value} of the other side; empty without it.
 nlohmann::json ask_peer(const RuntimeBenchOptions& options) {
-  if (options.peer_python.empty() || !std::filesystem::exists(options.peer_python)) {
+  if (options.num_repetitions == 0 || options.peer_python.empty() || !std::filesystem::exists(options.peer_python)) {
     return nlohmann::json::object();
   }
   const std::string command = fmt::format("'{}' '{}' {} {} 2>/dev/null", options.peer_python, options.peer_script,
@@ -247,6 +324,7 @@ Expected<std::vector<RuntimeBenchRow>> bench_runtime(const RuntimeBenchOptions& 
   for (std::int32_t i = 0; i < options.num_repetitions; ++i) {
     MEMOPD_RETURN_IF_ERROR(measure(options, figures));
   }
+  MEMOPD_RETURN_IF_ERROR(measure_telemetry_cost(options, figures));
   const nlohmann::json peer = ask_peer(options);
   std::vector<RuntimeBenchRow> rows;
   for (const auto& [name, values] : figures) {
@@ -271,10 +349,10 @@ std::string to_json(const std::vector<RuntimeBenchRow>& rows) {
 }
 
 std::string to_table(const std::vector<RuntimeBenchRow>& rows) {
-  std::string text = fmt::format("{:<26} {:>12} {:>12} {:>8}", "", "ours", "ray", "ratio");
+  std::string text = fmt::format("{:<28} {:>12} {:>12} {:>8}", "", "ours", "ray", "ratio");
   const auto print = [](const std::optional<double>& value) { return value ? fmt::format("{:.4g}", *value) : "-"; };
   for (const RuntimeBenchRow& row : rows) {
-    text += fmt::format("\n{:<26} {:>12.4g} {:>12} {:>8}", row.name, row.ours, print(row.ray), print(row.ratio()));
+    text += fmt::format("\n{:<28} {:>12.4g} {:>12} {:>8}", row.name, row.ours, print(row.ray), print(row.ratio()));
   }
   if (std::none_of(rows.begin(), rows.end(), [](const RuntimeBenchRow& row) { return row.ray.has_value(); })) {
     text += "\nno Ray beside it: tools/bench/peers installs it";

@@ -11,9 +11,10 @@
 namespace memopd {
 
 struct RuntimeBenchOptions {
-  std::int32_t num_calls = 5000;     ///< of a latency; >= 100
-  std::int32_t num_repetitions = 3;  ///< the median of them is reported; >= 1
-  std::string peer_python;           ///< Python with the package ray; absent = ours alone
+  std::int32_t num_calls = 5000;         ///< of a latency; >= 100
+  std::int32_t num_repetitions = 3;      ///< the median of them is reported; >= 0
+  std::int32_t num_telemetry_pairs = 6;  ///< clusters with reports of processes and without, by turns; >= 0
+  std::string peer_python;               ///< Python with the package ray; absent = ours alone
   std::string peer_script = "tools/bench/ray_peer.py";
 };
 

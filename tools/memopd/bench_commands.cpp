@@ -114,6 +114,10 @@ void add_runtime(CLI::App& bench, const ChooseCommand& choose) {
   runtime->add_option("--calls", arguments->options.num_calls, "Calls of one latency")->capture_default_str();
   runtime->add_option("--repetitions", arguments->options.num_repetitions, "Clusters started, each side")
       ->capture_default_str();
+  runtime
+      ->add_option("--telemetry-pairs", arguments->options.num_telemetry_pairs,
+                   "Clusters with and without reports of processes, by turns")
+      ->capture_default_str();
   runtime->add_option("--peer", arguments->options.peer_python, "Python with the package; absent = ours alone")
       ->capture_default_str();
   runtime->footer("Example: tools/bench/peers && memopd bench runtime --json");

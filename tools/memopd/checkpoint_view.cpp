@@ -10,8 +10,6 @@
 #include <numeric>
 #include <system_error>
 
-#include "policies/model/model_config.hpp"
-
 namespace memopd {
 namespace {
 
@@ -34,14 +32,6 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::string describe(const ModelConfig& model) {
-  return fmt::format(
-      "{}, {} layers, hidden {}, intermediate {}, heads {}/{} of {}, vocabulary {}, {} positions, {} head",  //
-      model.architecture, model.num_hidden_layers, model.hidden_size, model.intermediate_size,
-      model.num_attention_heads, model.num_key_value_heads, model.head_dim, model.vocab_size,
-      model.max_position_embeddings, model.tie_word_embeddings ? "tied" : "own");
-}
-
 Expected<void> add_folder(const fs::path& root, const fs::path& folder, CheckpointView& view) {
   std::vector<fs::path> paths;
   std::error_code error;
@@ -51,18 +41,25 @@ Expected<void> add_folder(const fs::path& root, const fs::path& folder, Checkpoi
     }
   }
   std::sort(paths.begin(), paths.end());
+  std::vector<fs::path> model_files;
+  std::vector<FoundTensor> tensors;
   for (const fs::path& path : paths) {
     auto header = read_safetensors_header(path);
     if (!header) {
       return unexpected(header.error());
     }
+    if (path.filename().string().starts_with("model")) {
+      model_files.push_back(path);
+      for (const SafetensorsEntry& entry : header->entries) {
+        tensors.push_back({entry.name, entry.shape, entry.dtype});
+      }
+    }
     view.files.push_back({path.lexically_relative(root).string(), std::move(header->entries)});
   }
+  // A critic with the student's trunk has a head alone and no config.json.
   if (fs::exists(folder / "config.json", error)) {
-    const auto model = load_model_config(folder);
     const std::string name = folder == root ? "model" : folder.filename().string();
-    // A critic's config.json is not a decoder's alone; what cannot be read as one is named, its tensors are listed.
-    view.config_lines.push_back(name + ": " + (model ? describe(*model) : model.error().message));
+    view.models.push_back(report_model(name, folder, model_files, tensors));
   }
   return {};
 }
@@ -105,8 +102,8 @@ std::string to_text(const CheckpointView& view) {
       text += fmt::format("  {:20} {}\n", key, value.dump());
     }
   }
-  for (const std::string& line : view.config_lines) {
-    text += "  " + line + "\n";
+  for (const ModelReport& model : view.models) {
+    text += to_text(model);
   }
   for (const CheckpointView::File& file : view.files) {
     std::int64_t elements = 0;
@@ -127,8 +124,11 @@ std::string to_json(const CheckpointView& view) {
   nlohmann::ordered_json json = {
       {"folder", view.folder.string()},
       {"state", view.state_json.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(view.state_json)},
-      {"configs", view.config_lines},
+      {"models", nlohmann::ordered_json::array()},
       {"files", nlohmann::ordered_json::array()}};
+  for (const ModelReport& model : view.models) {
+    json["models"].push_back(to_json(model));
+  }
   for (const CheckpointView::File& file : view.files) {
     nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
     for (const SafetensorsEntry& tensor : file.tensors) {

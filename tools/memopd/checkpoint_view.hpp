@@ -1,4 +1,4 @@
-// `memopd checkpoint show`: what a checkpoint, or any Hugging Face folder, holds. Reads headers, never weights.
+// `memopd checkpoint show`: what a checkpoint, or any Hugging Face folder, holds, and whether its parts fit each other.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 
 #include "policies/model/safetensors.hpp"
 #include "runtime/base/expected.hpp"
+#include "tools/memopd/model_report.hpp"
 
 namespace memopd {
 
@@ -16,9 +17,9 @@ struct CheckpointView {
     std::vector<SafetensorsEntry> tensors;
   };
   std::filesystem::path folder;
-  std::string state_json;                 ///< of state.json; "" = none
-  std::vector<std::string> config_lines;  ///< "policy: qwen2, 3 layers, .."
-  std::vector<File> files;                ///< every *.safetensors in the folder and one below, by name
+  std::string state_json;           ///< of state.json; "" = none
+  std::vector<ModelReport> models;  ///< of every folder with a config.json
+  std::vector<File> files;          ///< every *.safetensors in the folder and one below, by name
 };
 
 /// @error not_found    neither a checkpoint nor a model there

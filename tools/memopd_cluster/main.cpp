@@ -6,6 +6,7 @@
 
 #include "runtime/config/load.hpp"
 #include "tools/memopd_cluster/detach.hpp"
+#include "tools/memopd_cluster/doctor.hpp"
 #include "tools/memopd_cluster/launch.hpp"
 #include "tools/memopd_cluster/logs.hpp"
 #include "tools/memopd_cluster/plan.hpp"
@@ -55,6 +56,19 @@ CLI::App* add_plan(CLI::App& app, memopd::PlanArguments& arguments) {
   plan->add_flag("--json", arguments.is_json, "Print JSON");
   plan->footer("Example: memopd-cluster plan configs/memopd_q2_3b.toml --gpus 4 --gpu-memory-gib 80");
   return plan;
+}
+
+CLI::App* add_doctor(CLI::App& app, memopd::DoctorArguments& arguments) {
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Ask every host of a run, and measure every pair of them on its links; exit 4 when one has a problem");
+  doctor->add_option("config", arguments.config_path, "TOML file with [[node]] and [net]; none = --nodes alone");
+  doctor->add_option("--set", arguments.overrides, "Override a setting: table.key=value")
+      ->take_all()
+      ->allow_extra_args(false);
+  doctor->add_option("--nodes", arguments.hosts, "Hosts instead of the addresses of [[node]], this one among them");
+  doctor->add_flag("--json", arguments.is_json, "Print JSON");
+  doctor->footer("Example: memopd-cluster doctor --nodes h1,h2,h3");
+  return doctor;
 }
 
 CLI::App* add_status(CLI::App& app, memopd::StatusArguments& arguments) {
@@ -136,6 +150,8 @@ int main(int argc, char** argv) {
   const CLI::App* stop = add_stop(app, stop_arguments);
   std::string monitored_run;
   const CLI::App* monitor = add_monitor(app, monitored_run);
+  memopd::DoctorArguments doctor_arguments;
+  const CLI::App* doctor = add_doctor(app, doctor_arguments);
   const CLI::App* host =
       app.add_subcommand("host", "Print what this host offers, as a line of JSON; what launch and doctor ask hosts");
   const CLI::App* config = app.add_subcommand("config", "Print every setting with default, range and meaning");
@@ -153,6 +169,7 @@ int main(int argc, char** argv) {
     return memopd::kExitOk;
   }
   return plan->parsed()      ? memopd::plan(plan_arguments)
+         : doctor->parsed()  ? memopd::doctor(doctor_arguments)
          : status->parsed()  ? memopd::status(status_arguments)
          : top->parsed()     ? memopd::top(top_arguments)
          : logs->parsed()    ? memopd::logs(logs_arguments)

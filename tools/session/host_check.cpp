@@ -156,9 +156,9 @@ Expected<std::map<std::string, HostAnswer>> ask_hosts(const std::vector<PlannedN
     answer.problem = problem_of(node, end, answer);
     if (answer.problem.empty()) {
       answer.round_trip_ms = static_cast<double>(end.duration.count());
-      // It read its clock at some moment between the question and the answer.
-      const double middle_ms = static_cast<double>(asked_ms) + answer.round_trip_ms / 2;
-      answer.clock_offset_ms = static_cast<double>(answer.facts.unix_time_ms) - middle_ms;
+      // It read its clock at some moment between the question and the answer: only what lies outside is an offset.
+      const double ahead_ms = static_cast<double>(answer.facts.unix_time_ms - asked_ms);
+      answer.clock_offset_ms = ahead_ms - std::clamp(ahead_ms, 0.0, answer.round_trip_ms);
     }
   }
   return answers;

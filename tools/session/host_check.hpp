@@ -37,7 +37,7 @@ struct HostAnswer {
   std::string problem;         ///< empty: none; else what, found, expected, what to do
   bool lacks_program = false;  ///< the problem is that the program is not there, or is another build
   double round_trip_ms = 0;    ///< of the whole question, ssh included
-  double clock_offset_ms = 0;  ///< its clock minus ours, at best within half a round trip
+  double clock_offset_ms = 0;  ///< its clock minus ours, as far as the round trip does not explain it
 };
 
 /// Asks every node, this host included. Blocks, at most 20 s.

@@ -8,10 +8,6 @@
 
 namespace memopd {
 
-namespace {
-
-constexpr std::chrono::hours kNoDeadline{24};
-
 ProcessClusterOptions process_options(const Config& config, const RoleSelection& selection,
                                       const std::vector<PlannedNode>& nodes) {
   ProcessClusterOptions options;
@@ -32,6 +28,10 @@ ProcessClusterOptions process_options(const Config& config, const RoleSelection&
   }
   return options;
 }
+
+namespace {
+
+constexpr std::chrono::hours kNoDeadline{24};
 
 /// One process, or several as [[role]] says.
 Expected<std::unique_ptr<Cluster>> make_session_cluster(const Config& config, const RoleSelection& selection,

@@ -15,6 +15,10 @@
 
 namespace memopd {
 
+/// How the processes of a run are started and linked, as its configuration says.
+[[nodiscard]] ProcessClusterOptions process_options(const Config& config, const RoleSelection& selection,
+                                                    const std::vector<PlannedNode>& nodes);
+
 class LocalSession {
  public:
   /// Spawns the selected roles. @param nodes  where processes may live, if [[role]] asks for any; none = this host

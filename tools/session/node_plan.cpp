@@ -106,11 +106,12 @@ Expected<std::vector<PlannedNode>> plan_nodes(const Config& config) {
 }
 
 std::vector<std::string> command_on(const PlannedNode& node, const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv;
-  if (!node.library_path.empty()) {
-    argv = {"env", "LD_LIBRARY_PATH=" + node.library_path};
+  std::vector<std::string> argv = {node.program};
+  if (!node.pushed.empty()) {  // absolute: workers live in a folder of their own
+    const std::string name = std::filesystem::path(own_program()).filename().string();
+    argv = {"sh", "-c", R"(program="$HOME/$0/$1"; shift; LD_LIBRARY_PATH="$HOME/$0" exec "$program" "$@")", node.pushed,
+            name};
   }
-  argv.push_back(node.program);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return node.is_here() ? argv : ssh_command(node.address, argv);
 }

@@ -14,10 +14,10 @@
 namespace memopd {
 
 struct PlannedNode {
-  NodeCapacity capacity;     ///< cpus and memory 0: not known before the host was asked
-  std::string address;       ///< as ssh takes it; empty: this host
-  std::string program;       ///< memopd-cluster on that host
-  std::string library_path;  ///< of that program's libraries; empty: where it looks by itself
+  NodeCapacity capacity;  ///< cpus and memory 0: not known before the host was asked
+  std::string address;    ///< as ssh takes it; empty: this host
+  std::string program;    ///< memopd-cluster on that host
+  std::string pushed;     ///< folder below the home folder there that holds the program and its libraries; empty: none
   [[nodiscard]] bool is_here() const { return address.empty(); }
 };
 

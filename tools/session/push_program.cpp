@@ -75,8 +75,8 @@ Expected<void> push_program(std::vector<PlannedNode>& nodes, const std::map<std:
   for (PlannedNode& node : nodes) {
     if (!node.is_here() && answers.at(node.capacity.name).lacks_program) {
       commands[node.capacity.name] = {"bash", "-c", copy_command(node, folder)};
-      node.program = folder + "/" + std::filesystem::canonical("/proc/self/exe").filename().string();
-      node.library_path = folder;
+      node.program = "~/" + folder + "/" + std::filesystem::canonical("/proc/self/exe").filename().string();
+      node.pushed = folder;
     }
   }
   const auto ends = run_commands(commands, kPatience);

@@ -29,6 +29,10 @@ def make_file_system(plan):
         os.makedirs(aside)
         run("mount", "--bind", path, aside)
         run("mount", "-o", "remount,bind,ro", aside)
+    for index, path in enumerate(plan["own"].values()):
+        aside = f"/run/lab/own/{index}"
+        os.makedirs(aside)
+        run("mount", "--bind", path, aside)
     for path, mode in (("/tmp", "1777"), ("/dev/shm", "1777"), (plan["home"], "700")):
         mount_private(path, mode)
     for path in plan["hidden"]:
@@ -36,6 +40,9 @@ def make_file_system(plan):
     for index, path in enumerate(plan["shown"]):
         os.makedirs(path, exist_ok=True)
         run("mount", "--move", f"/run/lab/shown/{index}", path)
+    for index, path in enumerate(plan["own"]):
+        os.makedirs(path, exist_ok=True)
+        run("mount", "--move", f"/run/lab/own/{index}", path)
     with open("/run/lab/hosts", "w", encoding="utf-8") as file:
         file.write("127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in plan["addresses"].items()))
     run("mount", "--bind", "/run/lab/hosts", "/etc/hosts")

@@ -59,10 +59,11 @@ class Host:
 
 
 class Lab:
-    def __init__(self, num_hosts=3, shown=(), hidden=(), hide_on=()):
-        """shown: folders that hosts see, read-only; hidden: folders that are empty there but for those. `hide_on`: hosts that
-        see nothing of `shown`."""
+    def __init__(self, num_hosts=3, shown=(), hidden=(), hide_on=(), own=None):
+        """shown: folders that hosts see, read-only; hidden: folders that are empty there but for those; hide_on: hosts that
+        see nothing of `shown`; own: host -> {folder there: folder of this machine that is it}, writable."""
         self.num_hosts, self.shown, self.hidden, self.hide_on = num_hosts, list(shown), list(hidden), set(hide_on)
+        self.own = own or {}
         self.hosts = {}
         self.switch = None
         self.relays = {}
@@ -91,7 +92,7 @@ class Lab:
         self.in_switch("ip", "link", "set", "br0", "up")
         for name, address in addresses.items():
             plan = {"name": name, "addresses": addresses, "home": "/root", "hidden": self.hidden,
-                    "shown": [] if name in self.hide_on else self.shown, **keys}
+                    "shown": [] if name in self.hide_on else self.shown, "own": self.own.get(name, {}), **keys}
             process = subprocess.Popen(
                 ["unshare", "-n", "-p", "-m", "-i", "-u", "--fork", "--kill-child", "--mount-proc", sys.executable,
                  FOLDER + "/host_init.py", json.dumps(plan)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -194,6 +195,17 @@ class Lab:
     def pids(self, name):
         """Every process of a host but its own: process 1, its sshd and what listens there."""
         return [pid for pid in processes_of(self.hosts[name].namespace) if not self.belongs_to_host(pid)]
+
+    def outside_pid(self, name, pid):
+        """What a host's process `pid` is called here; None: there is no such process."""
+        for outside in processes_of(self.hosts[name].namespace):
+            try:
+                status = open(f"/proc/{outside}/status").read()
+            except OSError:
+                continue
+            if status.split("NSpid:")[1].split("\n")[0].split()[-1] == str(pid):
+                return outside
+        return None
 
     def belongs_to_host(self, pid):
         try:

@@ -35,7 +35,7 @@ void check_close(const std::vector<float>& found, const std::vector<float>& expe
 }  // namespace
 
 TEST_CASE("the engine's log-probs are those of the packed forward", "[engine][AP-5][pain:T07]") {
-  EngineFixture fixture;
+  EngineFixture fixture({.max_context_tokens = 64}, tiny_config(GENERATE("qwen2", "qwen3", "llama")));
   for (const GenerateRequest& call : some_requests()) {
     const GenerateResult result = fixture.alone(call);
     const double t = call.sampling.temperature == 0 ? 1.0 : call.sampling.temperature;

@@ -1,5 +1,6 @@
 #include "policies/model/model_config.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -57,12 +58,71 @@ TEST_CASE("model_config finds rope_theta inside rope_parameters", "[model_config
   CHECK(config->rope_theta == 5000.0);
 }
 
+TEST_CASE("model_config knows the families apart", "[model_config][pain:T25]") {
+  const auto qwen3 = parse_model_config(qwen2_json({{"model_type", "qwen3"}}), "c");
+  REQUIRE(qwen3);
+  CHECK(qwen3->head_dim == 128);  // what transformers takes where the key is missing
+  CHECK_FALSE(qwen3->attention_bias);
+  CHECK(qwen3->has_qk_norm());
+  const auto specs = tensor_specs(*qwen3);
+  const auto shape_of = [&specs](const std::string& name) {
+    const auto place =
+        std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
+    return place == specs.end() ? std::vector<std::int64_t>{} : place->shape;
+  };
+  CHECK(shape_of("model.layers.1.self_attn.k_norm.weight") == std::vector<std::int64_t>{128});
+  CHECK(shape_of("model.layers.1.self_attn.q_proj.weight") == std::vector<std::int64_t>{512, 16});
+  CHECK(shape_of("model.layers.1.self_attn.q_proj.bias").empty());
+
+  const auto llama = parse_model_config(qwen2_json({{"model_type", "llama"}}), "c");
+  REQUIRE(llama);
+  CHECK(llama->head_dim == 4);
+  CHECK_FALSE(llama->has_qk_norm());
+  for (const auto& config : {*qwen3, *llama}) CHECK(*parse_model_config(to_json(config), "again") == config);
+}
+
+TEST_CASE("model_config reads Llama 3's RoPE scaling under both keys, and writes it", "[model_config][pain:T25]") {
+  const nlohmann::json scaling = {{"rope_type", "llama3"},
+                                  {"factor", 8.0},
+                                  {"low_freq_factor", 1.0},
+                                  {"high_freq_factor", 4.0},
+                                  {"original_max_position_embeddings", 8192}};
+  nlohmann::json parameters = scaling;
+  parameters["rope_theta"] = 1000.0;
+  const auto older = parse_model_config(qwen2_json({{"rope_scaling", scaling}}), "c");
+  const auto newer = parse_model_config(qwen2_json({{"rope_theta", nullptr}, {"rope_parameters", parameters}}), "c");
+
+  REQUIRE(older);
+  REQUIRE(newer);
+  CHECK(*older == *newer);
+  CHECK(older->rope_scaling == Llama3RopeScaling{8.0, 1.0, 4.0, 8192});
+  CHECK(*parse_model_config(to_json(*older), "again") == *older);
+}
+
+TEST_CASE("Llama 3's scaling keeps short waves, slows long ones and blends between", "[model_config]") {
+  ModelConfig config = *parse_model_config(qwen2_json({{"head_dim", 6}, {"rope_theta", 1e6}}), "c");
+  const auto plain = rope_frequencies(config);  // 1, 1e-2, 1e-4
+  CHECK(plain[0] == 1.0);
+  CHECK(plain[2] == Approx(1e-4));
+
+  // Turns within the original context: 1600, 16 and 0.16.
+  config.rope_scaling = Llama3RopeScaling{10.0, 1.0, 31.0, 10053};
+  const auto scaled = rope_frequencies(config);
+  CHECK(scaled[0] == plain[0]);
+  CHECK(scaled[1] == Approx(0.55e-2).epsilon(1e-4));  // half of the way from 1 to 31 turns: (1 + 1/10) / 2
+  CHECK(scaled[2] == Approx(1e-5));
+}
+
 TEST_CASE("model_config refuses by name what would change the numbers", "[model_config][error]") {
   using Catch::Contains;
   const auto refused = ErrorCode::unsupported;
   CHECK_THAT(error_of({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}, refused),
              Contains("rope_scaling") && Contains("dynamic"));
   CHECK_THAT(error_of({{"rope_parameters", {{"rope_type", "longrope"}}}}, refused), Contains("longrope"));
+  CHECK_THAT(error_of({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}, refused), Contains("yarn"));
+  CHECK_THAT(
+      error_of({{"rope_scaling", {{"type", "linear"}}}, {"rope_parameters", {{"rope_type", "default"}}}}, refused),
+      Contains("differ"));
   CHECK_THAT(error_of({{"use_sliding_window", true}}, refused), Contains("use_sliding_window"));
   CHECK_THAT(error_of({{"layer_types", {"full_attention", "sliding_attention"}}}, refused), Contains("layer_types"));
   CHECK_THAT(error_of({{"hidden_act", "gelu"}}, refused), Contains("hidden_act"));
@@ -77,6 +137,20 @@ TEST_CASE("model_config lists every problem of a file at once", "[model_config][
 
   CHECK_THAT(message, Catch::Contains("config.json") && Catch::Contains("hidden_size") &&
                           Catch::Contains("vocab_size is missing") && Catch::Contains("num_hidden_layers"));
+  CHECK_THAT(
+      error_of({{"hidden_size", "wide"}, {"hidden_act", "gelu"}, {"use_sliding_window", true}}, ErrorCode::unsupported),
+      Catch::Contains("hidden_size") && Catch::Contains("hidden_act") && Catch::Contains("use_sliding_window"));
+  CHECK_THAT(error_of({{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 0.5}}}}, ErrorCode::parse_error),
+             Catch::Contains("low_freq_factor is missing") && Catch::Contains("original_max_position_embeddings"));
+  CHECK_THAT(error_of({{"rope_scaling",
+                        {{"rope_type", "llama3"},
+                         {"factor", 0.5},
+                         {"low_freq_factor", 4.0},
+                         {"high_freq_factor", 4.0},
+                         {"original_max_position_embeddings", 0}}}},
+                      ErrorCode::parse_error),
+             Catch::Contains("factor is not at least 1") && Catch::Contains("low_freq_factor is not between") &&
+                 Catch::Contains("is below 1"));
   CHECK_THAT(error_of({{"num_key_value_heads", 3}}, ErrorCode::parse_error), Catch::Contains("does not divide"));
   CHECK_THAT(error_of({{"eos_token_id", 99}}, ErrorCode::parse_error), Catch::Contains("eos id 99"));
   CHECK_THAT(error_of({{"num_hidden_layers", 2000000000}}, ErrorCode::parse_error), Catch::Contains("above 2000"));

@@ -62,6 +62,40 @@ TEST_CASE("the gradient of rms_norm_rows is its finite difference", "[row_kernel
   CHECK(dot(dweight, weight) == Approx(dot(dy, y)));
 }
 
+TEST_CASE("rms_norm_heads norms each head on its own and leaves the rest of the row", "[row_kernels]") {
+  // One row of stride 5: two heads of size 2 and a value that stays.
+  std::vector<double> x = {3, 3, -1, 7, 9};
+  const std::vector<double> weight = {1, 2};
+
+  rms_norm_heads<double>(x.data(), 5, weight.data(), 0.0, 1, 2, 2, x.data(), nullptr);
+
+  CHECK_THAT(x, Catch::Approx(std::vector<double>{1, 2, -0.2, 2.8, 9}));  // root mean squares 3 and 5
+}
+
+TEST_CASE("the gradient of rms_norm_heads is its finite difference", "[row_kernels]") {
+  const std::int64_t m = 2, h = 2, dh = 19, stride = 41;  // a head no multiple of the vector lanes, three values after
+  auto x = normals(82, 1);
+  const auto weight = normals(19, 2), dy = normals(82, 3);
+  std::vector<double> y(82), inverse(4), dweight(19), dx = dy;
+  rms_norm_heads<double>(x.data(), stride, weight.data(), 1e-6, m, h, dh, y.data(), inverse.data());
+  rms_norm_heads_backward<double>(dx.data(), x.data(), stride, weight.data(), inverse.data(), m, h, dh, dweight.data());
+
+  const double step = 1e-6;  // central difference: error O(step^2) + 1e-16 / step
+  for (const std::size_t i : {0u, 18u, 19u, 41u, 78u}) {
+    std::vector<double> up(82), down(82);
+    const double kept = x[i];
+    x[i] = kept + step;
+    rms_norm_heads<double>(x.data(), stride, weight.data(), 1e-6, m, h, dh, up.data(), nullptr);
+    x[i] = kept - step;
+    rms_norm_heads<double>(x.data(), stride, weight.data(), 1e-6, m, h, dh, down.data(), nullptr);
+    x[i] = kept;
+    CHECK(dx[i] == Approx((dot(up, dy) - dot(down, dy)) / (2 * step)).epsilon(1e-7).margin(1e-8));
+  }
+  CHECK(dx[38] == dy[38]);  // behind the heads
+  // y is linear in the weight: sum dweight * weight = sum dy * y over the heads.
+  CHECK(dot(dweight, weight) == Approx(dot(dy, y)));
+}
+
 TEST_CASE("rotate_rows turns each pair by its row's angle, and back", "[row_kernels]") {
   // One row of stride 6: two heads of size 2 and a value that stays.
   std::vector<double> x = {1, 0, 0, 1, 5, 6};

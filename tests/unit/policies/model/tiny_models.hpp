@@ -31,8 +31,8 @@ inline ModelConfig tiny_config(const std::string& architecture = "qwen2", bool i
 }
 
 /// Wide enough that the tensor library's product of a row with a weight does depend on how many rows there are.
-inline ModelConfig wide_config() {
-  ModelConfig config = tiny_config();
+inline ModelConfig wide_config(const std::string& architecture = "qwen2") {
+  ModelConfig config = tiny_config(architecture);
   config.vocab_size = 512;
   config.hidden_size = 96;
   config.intermediate_size = 240;
@@ -44,7 +44,14 @@ inline ModelConfig wide_config() {
 /// Embedding 0.3 and final norm 1.0: logits of a few units that follow the context, neither flat nor an echo.
 inline Transformer tiny_model(const ModelConfig& config = tiny_config(), std::uint64_t seed = 3,
                               at::ScalarType dtype = at::kFloat) {
-  return *random_transformer(config, {.seed = seed, .embedding_std = 0.3, .final_norm_weight = 1.0}, dtype);
+  Transformer model =
+      *random_transformer(config, {.seed = seed, .embedding_std = 0.3, .final_norm_weight = 1.0}, dtype);
+  for (const DecoderLayer& layer : model.layers()) {
+    if (!config.has_qk_norm()) continue;
+    layer.q_norm.fill_(1.5).select(0, 0).fill_(0.5);  // told apart from k's, and element from element
+    layer.k_norm.select(0, 1).fill_(2.0);
+  }
+  return model;
 }
 
 inline PackedBatch pack_of(const std::vector<Invocation>& calls, bool share_prefixes = true) {

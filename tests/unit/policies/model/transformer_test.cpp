@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <catch2/catch.hpp>
+#include <string>
 #include <thread>
 
 #include "tests/unit/policies/model/tiny_models.hpp"
@@ -40,7 +41,8 @@ const std::vector<Invocation> kCalls = {invocation({5, 6}, {7, 8, 9}), invocatio
 }  // namespace
 
 TEST_CASE("a packed call has the hidden states of the call alone, prefixes shared or not", "[transformer][AP-5]") {
-  const Transformer model = tiny_model(tiny_config(), 3, at::kDouble);
+  const std::string architecture = GENERATE("qwen2", "qwen3");
+  const Transformer model = tiny_model(tiny_config(architecture), 3, at::kDouble);
   for (const bool is_shared : {true, false}) {
     const auto packed = to_tensors(pack_of(kCalls, is_shared)).value();
     const at::Tensor rows = model.hidden(packed).index_select(0, packed.response_index);
@@ -80,8 +82,8 @@ TEST_CASE("changing another call leaves a call's hidden states unchanged", "[tra
 }
 
 TEST_CASE("gradients agree with finite differences for every kind of parameter", "[transformer]") {
-  for (const bool is_tied : {true, false}) {
-    Transformer model = tiny_model(tiny_config(is_tied ? "qwen2" : "llama", is_tied), 8, at::kDouble);
+  for (const std::string architecture : {"qwen2", "qwen3", "llama"}) {
+    Transformer model = tiny_model(tiny_config(architecture, architecture == "qwen2"), 8, at::kDouble);
     model.set_requires_grad(true);
     const PackedBatch pack = pack_of(kCalls);
     const auto gradients = log_prob_gradients(model, pack);
@@ -95,7 +97,7 @@ TEST_CASE("gradients agree with finite differences for every kind of parameter",
           .item<double>();
     };
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      INFO(model.parameters()[i].name);
+      INFO(architecture << " " << model.parameters()[i].name);
       at::Tensor flat = model.parameters()[i].tensor.detach().view(-1);
       const std::int64_t place = flat.numel() / 3;
       const double kept = flat[place].item<double>();
@@ -113,7 +115,7 @@ TEST_CASE("gradients agree with finite differences for every kind of parameter",
 
 TEST_CASE("row-exact: logits of a call have equal bits alone and in any pack, while gradients are recorded too",
           "[transformer][RL-7][pain:T10]") {
-  Transformer model = tiny_model(wide_config());
+  Transformer model = tiny_model(wide_config(GENERATE("qwen2", "qwen3")));
   model.set_row_exact(true);
   const auto logits_of = [&model](const PackedBatch& pack) {
     const auto tensors = to_tensors(pack).value();
@@ -134,7 +136,7 @@ TEST_CASE("row-exact: logits of a call have equal bits alone and in any pack, wh
 }
 
 TEST_CASE("row-exact gradients are the ordinary ones", "[transformer]") {
-  Transformer model = tiny_model(tiny_config(), 3, at::kDouble);
+  Transformer model = tiny_model(tiny_config("qwen3"), 3, at::kDouble);
   model.set_requires_grad(true);
   const auto expected = log_prob_gradients(model, pack_of(kCalls));
   model.set_row_exact(true);

@@ -40,6 +40,25 @@ TEST_CASE("a plan that does not fit is refused whole, with what each node lacks"
   CHECK(*placement.place(after) == std::vector<std::string>{"a"});  // nothing was kept of the refused plan
 }
 
+TEST_CASE("a process moves to another node with room when its own is gone, or stays", "[cluster]") {
+  Placement placement({{"a", 2, 8 * kGib, {"gpu"}}, {"b", 1, 8 * kGib, {"gpu"}}, {"c", 8, 8 * kGib, {}}});
+  ProcessDemand small = demand("student/0", 1);
+  small.labels = {"gpu"};
+  ProcessDemand wide = demand("teacher/0", 1);
+  wide.labels = {"gpu"};
+  const std::vector<ProcessDemand> both = {small, wide};
+  REQUIRE(*placement.place(both) == std::vector<std::string>{"a", "a"});
+
+  placement.set_available("a", false);
+
+  CHECK(placement.move("student/0") == std::optional<std::string>("b"));
+  CHECK_FALSE(placement.move("teacher/0"));  // b is full, c lacks the label
+  placement.set_available("a", true);
+  placement.release("student/0");
+  const std::vector<ProcessDemand> again = {small};
+  CHECK(*placement.place(again) == std::vector<std::string>{"a"});  // teacher/0 kept its one core there
+}
+
 TEST_CASE("labels are words between commas", "[cluster]") {
   CHECK(split_labels(" gpu, fast-disk ,,x") == std::vector<std::string>{"gpu", "fast-disk", "x"});
   CHECK(split_labels("").empty());

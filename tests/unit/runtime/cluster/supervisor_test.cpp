@@ -147,6 +147,33 @@ TEST_CASE("the end of a node is the end of each process there", "[cluster]") {
   CHECK(actions[0].incarnation == 2);
 }
 
+TEST_CASE("processes of a node that ends move to one with room; without one they wait for it", "[cluster][CL-1]") {
+  Supervisor supervisor({{"a", 4, 1e12, {"head"}}, {"b", 4, 1e12, {}}}, 10s);
+  ProcessPlan bound = plan("learner/0");
+  bound.demand.labels = {"head"};
+  REQUIRE(supervisor.add_processes({plan("student/0"), bound}, 0s));
+  supervisor.node_up("a", 0s);
+  supervisor.node_up("b", 0s);
+  (void)supervisor.take_actions();
+
+  supervisor.node_down("a", "cut off", 1s);
+  supervisor.tick(2s);
+
+  const auto actions = supervisor.take_actions();
+  REQUIRE(actions.size() == 1);
+  CHECK(actions[0].process == "student/0");
+  CHECK(actions[0].node == "b");
+  CHECK(actions[0].incarnation == 2);
+  CHECK(supervisor.describe_bound_to("a") == "learner/0");
+  CHECK_FALSE(supervisor.failure());
+
+  supervisor.node_up("a", 3s);
+  const auto back = supervisor.take_actions();
+  REQUIRE(back.size() == 1);
+  CHECK(back[0].process == "learner/0");
+  CHECK(back[0].node == "a");
+}
+
 TEST_CASE("nothing is started again once the run is stopping", "[cluster][pain:L13]") {
   Run run;
   run.come_up(1);

@@ -3,24 +3,16 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <functional>
 #include <thread>
+
+#include "tests/unit/runtime/collective/rank_threads.hpp"
 
 namespace memopd {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// Runs `body(rank)` on one thread per rank and joins them.
-void on_every_rank(int world_size, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back(body, rank);
-  }
-  for (auto& thread : threads) {
-    thread.join();
-  }
-}
+using testing::on_every_rank;
 
 TEST_CASE("all_reduce_sum adds in rank order, so its bits are those of a sequential sum", "[collective][RL-6]") {
   // 1e8 + 1 - 1e8 depends on the order in float32: ((1e8 + 1) - 1e8) = 0, (1e8 - 1e8) + 1 = 1.

