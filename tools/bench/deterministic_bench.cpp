@@ -1,7 +1,5 @@
 #include "tools/bench/deterministic_bench.hpp"
 
-#include <stdlib.h>  // mkdtemp
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,7 +8,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 
 #include "policies/engine/engine.hpp"
 #include "policies/model/checkpoint.hpp"
@@ -18,28 +15,10 @@
 #include "policies/model/scorer.hpp"
 #include "runtime/alignpack/align_pack.hpp"
 #include "tools/bench/call_lengths.hpp"
+#include "tools/bench/scratch_folder.hpp"
 
 namespace memopd {
 namespace {
-
-/// A folder that is gone with this object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "memopd-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }  ///< empty: could not be made
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Seconds of what `run(is_deterministic)` does, both ways by turns.
 template <class Run>

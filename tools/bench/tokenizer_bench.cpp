@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -14,6 +13,7 @@
 #include "policies/text/tokenizer.hpp"
 #include "runtime/base/random.hpp"
 #include "runtime/text/unicode.hpp"
+#include "tools/bench/peer_command.hpp"
 
 namespace memopd {
 namespace {
@@ -117,30 +117,6 @@ void measure_ours(const Tokenizer& tokenizer, const Documents& documents, Side& 
       ours.hash = (ours.hash ^ static_cast<std::uint32_t>(id)) * 0x100000001B3ULL;
     }
   }
-}
-
-/// A word of a shell command.
-std::string quoted(const std::filesystem::path& path) {
-  std::string word = "'";
-  for (const char c : path.string()) {
-    word += c == '\'' ? "'\\''" : std::string(1, c);
-  }
-  return word + "'";
-}
-
-Expected<std::string> run_command(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) {
-    return unexpected(ErrorCode::io_error, command + ": cannot be started");
-  }
-  std::string output;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) {
-    output.push_back(static_cast<char>(c));
-  }
-  if (const int status = ::pclose(pipe); status != 0) {
-    return unexpected(ErrorCode::io_error, fmt::format("{}: wait status {}", command, status));
-  }
-  return output;
 }
 
 /// One start of the peer, into `peer`; its second round finds its cache of words warm.

@@ -1,5 +1,5 @@
-// memopd bench alignpack: ratios between layouts; deterministic: between modes; tokenizer: against the package
-// `tokenizers`; all sides in one run.
+// memopd bench alignpack: ratios between layouts; deterministic: between modes; engine and tokenizer: against the packages
+// `transformers` and `tokenizers`; all sides in one run.
 #include <cstdio>
 #include <memory>
 
@@ -7,6 +7,7 @@
 #include "runtime/cluster/head.hpp"
 #include "tools/bench/alignpack_bench.hpp"
 #include "tools/bench/deterministic_bench.hpp"
+#include "tools/bench/engine_bench.hpp"
 #include "tools/bench/runtime_bench.hpp"
 #include "tools/bench/tokenizer_bench.hpp"
 #include "tools/memopd/commands.hpp"
@@ -40,6 +41,28 @@ int run_deterministic(const BenchArguments<DeterministicBenchOptions>& arguments
   DeterministicBenchOptions options = arguments.options;
   options.lengths = arguments.lengths;
   auto bench = bench_deterministic(options);
+  if (!bench) {
+    return report_error(bench.error().message, kExitUsage);
+  }
+  std::printf("%s\n", (arguments.is_json ? to_json(*bench) : to_table(*bench)).c_str());
+  return kExitOk;
+}
+
+struct EngineBenchArguments {
+  EngineBenchOptions options;
+  std::string model;
+  std::string source = ".";
+  std::string peer_python = ".deps/peers/bin/python";
+  bool is_json = false;
+};
+
+int run_engine(const EngineBenchArguments& arguments) {
+  EngineBenchOptions options = arguments.options;
+  options.model = arguments.model;
+  options.source = arguments.source;
+  options.peer_python = arguments.peer_python;
+  set_operation_threads(options.num_threads);
+  auto bench = bench_engine(options);
   if (!bench) {
     return report_error(bench.error().message, kExitUsage);
   }
@@ -129,6 +152,27 @@ void add_deterministic(CLI::App& bench, const ChooseCommand& choose) {
   choose(deterministic, [arguments] { return run_deterministic(*arguments); });
 }
 
+void add_engine(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<EngineBenchArguments>();
+  EngineBenchOptions& options = arguments->options;
+  CLI::App* engine = bench.add_subcommand("engine", "Response tokens a second, ours and transformers' generate");
+  engine->add_flag("--json", arguments->is_json, "Print the row as JSON");
+  engine->add_option("--model", arguments->model,
+                     "Hugging Face folder; absent = the quickstart's shape, random weights");
+  engine->add_option("--trajectories", options.num_trajectories, "Of the workload, at most 8")->capture_default_str();
+  engine->add_option("--threads", options.num_threads, "Threads of one operation, both sides")->capture_default_str();
+  engine->add_option("--slots", options.max_sequences, "Sequences decoded at a time, ours")->capture_default_str();
+  engine->add_option("--prefix-cache-tokens", options.prefix_cache_tokens, "As student.prefix_cache_tokens")
+      ->capture_default_str();
+  engine->add_option("--peer-batches", options.peer_batches, "Batch sizes, of which the best counts")
+      ->capture_default_str();
+  engine->add_option("--source", arguments->source, "Root of the source tree")->capture_default_str();
+  engine->add_option("--peer", arguments->peer_python, "Python with the package; absent = ours alone")
+      ->capture_default_str();
+  engine->footer("Example: tools/bench/peers engine && memopd bench engine --model .deps/data/smollm2 --json");
+  choose(engine, [arguments] { return run_engine(*arguments); });
+}
+
 void add_tokenizer(CLI::App& bench, const ChooseCommand& choose) {
   auto arguments = std::make_shared<TokenizerBenchArguments>();
   CLI::App* tokenizer = bench.add_subcommand("tokenizer", "MB/s on one thread, ours and the package tokenizers");
@@ -154,6 +198,7 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   add_layouts_command(*bench, choose);
   add_alignpack(*bench, choose);
   add_deterministic(*bench, choose);
+  add_engine(*bench, choose);
   add_tokenizer(*bench, choose);
   add_runtime(*bench, choose);
 }
