@@ -37,26 +37,35 @@ struct CafRoute final : Route {
 class CafActor final : public caf::event_based_actor {
  public:
   CafActor(caf::actor_config& config, std::shared_ptr<std::unique_ptr<ActorCell>> cell)
-      : caf::event_based_actor(config), cell_(std::move(*cell)), token_(cell_->address().get()) {
+      : caf::event_based_actor(config), cell_(std::move(*cell)) {
     set_default_handler(caf::drop);
-    hand_over(token_);
+    hand_over(this);
   }
-  ~CafActor() override { take_over(token_); }
+  ~CafActor() override { take_over(this); }
+
+  // Where CAF hands a message, and the actor itself, from thread to thread.
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* unit) override {
+    hand_over(this);
+    caf::event_based_actor::enqueue(std::move(element), unit);
+  }
+  resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override {
+    take_over(this);
+    return caf::event_based_actor::resume(unit, max_throughput);
+  }
 
   caf::behavior make_behavior() override {
     return {[this](const Posted& posted) {
-      take_over(token_);  // from whoever sent, and from the thread that ran this actor before
+      take_over(this);  // what came while it ran
       if (!cell_->handle(std::move(*posted.envelope))) {
         cell_.reset();
         quit();
       }
-      hand_over(token_);
+      hand_over(this);  // before CAF lets another thread run this actor
     }};
   }
 
  private:
   std::unique_ptr<ActorCell> cell_;
-  const void* const token_;  ///< of its mailbox, for the thread sanitizer
 };
 
 struct Config : caf::actor_system_config {
@@ -79,7 +88,6 @@ class LocalCluster final : public ClusterCore {
       return;  // the cluster is over
     }
     auto posted = std::make_shared<Envelope>(std::move(envelope));
-    hand_over(to.get());
     if (delay.count() <= 0) {
       caf::anon_send(route->handle, Posted{std::move(posted)});
       return;
