@@ -54,7 +54,7 @@ class CafActor final : public caf::event_based_actor {
   }
 
   caf::behavior make_behavior() override {
-    return {[this](const Posted& posted) {
+    caf::behavior behavior{[this](const Posted& posted) {
       take_over(this);  // what came while it ran
       if (!cell_->handle(std::move(*posted.envelope))) {
         cell_.reset();
@@ -62,6 +62,8 @@ class CafActor final : public caf::event_based_actor {
       }
       hand_over(this);  // before CAF lets another thread run this actor
     }};
+    hand_over(this);
+    return behavior;
   }
 
  private:
