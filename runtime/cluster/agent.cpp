@@ -267,12 +267,7 @@ class Agent {
       objects_->fail(offered.ref, *offered.error);
       return;
     }
-    objects_->pull(offered.ref, offered.ticket, offered.scope, offered.type,
-                   [this, ref = offered.ref](const Expected<void>& pulled) {
-                     if (!pulled) {
-                       objects_->fail(ref, pulled.error());
-                     }
-                   });
+    objects_->pull(offered.ref, offered.ticket, offered.scope, offered.type, [](const Expected<void>&) {});
   }
 
   void release(const ReleaseObjects& released) {

@@ -9,12 +9,12 @@ void ObjectRelay::add_store(std::uint64_t store, const std::string& node) {
   lost_stores_.erase(store);
 }
 
-void ObjectRelay::fail(const ObjectRef& ref, const std::string& for_node, std::string why) {
+void ObjectRelay::fail(const Wish& wish, std::string why, ErrorCode code) {
   ObjectOffered failed;
-  failed.ref = ref;
-  failed.for_node = for_node;
-  failed.error = Error{ErrorCode::target_down, "object " + to_string(ref) + " " + std::move(why)};
-  outgoing_.push_back({for_node, std::move(failed)});
+  failed.ref = wish.first;
+  failed.for_node = wish.second;
+  failed.error = Error{code, "object " + to_string(wish.first) + " " + std::move(why)};
+  outgoing_.push_back({wish.second, std::move(failed)});
 }
 
 void ObjectRelay::node_down(const std::string& node) {
@@ -27,64 +27,122 @@ void ObjectRelay::node_down(const std::string& node) {
       ++store;
     }
   }
+  std::vector<std::pair<Wish, Asked>> again;
   for (auto open = open_.begin(); open != open_.end();) {
-    const auto& [what, asked] = *open;
-    if (what.second == node) {
-      open = open_.erase(open);  // who wanted it is gone
-    } else if (asked == node) {
-      fail(what.first, what.second, "was lost with node " + node);
-      open = open_.erase(open);
-    } else {
-      ++open;
+    const bool is_for_it = open->first.second == node;
+    const bool is_of_it = open->second.node == node;
+    if (!is_for_it && is_of_it) {
+      again.emplace_back(open->first, std::move(open->second));
     }
+    open = is_for_it || is_of_it ? open_.erase(open) : std::next(open);
   }
-  for (auto copy = copies_.begin(); copy != copies_.end();) {
-    copy->second.erase(node);
-    copy = copy->second.empty() || lost_stores_.contains(copy->first.high) ? copies_.erase(copy) : std::next(copy);
+  lose_copies(node);
+  for (auto& [wish, asked] : again) {
+    ask(wish, std::move(asked));
   }
 }
 
-void ObjectRelay::wanted(const std::string& by_node, const ObjectWanted& wanted) {
-  const ObjectRef& ref = wanted.ref;
-  const auto store = stores_.find(ref.high);
-  if (store == stores_.end()) {
-    const auto lost = lost_stores_.find(ref.high);
-    fail(ref, by_node,
-         lost == lost_stores_.end() ? "was put by no process of this run" : "was lost with node " + lost->second);
-  } else if (store->second == by_node) {
-    fail(ref, by_node, "was never put on node " + by_node);
-  } else if (!nodes_.contains(store->second)) {
-    fail(ref, by_node, "is on node " + store->second + ", which is not linked");
-  } else {
-    copies_[ref].insert(by_node);
-    open_[{ref, by_node}] = store->second;
-    outgoing_.push_back({store->second, OfferObject{ref, by_node}});
+void ObjectRelay::lose_copies(const std::string& node) {
+  for (auto copied = copied_.begin(); copied != copied_.end();) {
+    auto& [ref, copy] = *copied;
+    copy.from.erase(node);
+    for (const auto& [holder, source] : copy.from) {
+      if (source == node) {
+        fail({ref, holder}, "was lost with node " + node);  // who has it all knows better
+      }
+    }
+    copied = copy.from.empty() ? copied_.erase(copied) : std::next(copied);
   }
+}
+
+void ObjectRelay::wanted(const std::string& by_node, const ObjectWanted& wanted) { ask({wanted.ref, by_node}, {}); }
+
+void ObjectRelay::ask(const Wish& wish, Asked asked) {
+  const auto& [ref, by_node] = wish;
+  const auto store = stores_.find(ref.high);
+  const auto lost = lost_stores_.find(ref.high);
+  if (store != stores_.end() && store->second == by_node) {
+    return fail(wish, "was never put on node " + by_node);
+  }
+  if (store != stores_.end() && !nodes_.contains(store->second)) {
+    return fail(wish, "is on node " + store->second + ", which is not linked", ErrorCode::target_down);
+  }
+  const auto node = store != stores_.end() ? std::optional(store->second) : copy_for(wish, asked);
+  if (!node) {
+    return fail(
+        wish, lost == lost_stores_.end() ? "was put by no process of this run" : "was lost with node " + lost->second);
+  }
+  asked.node = *node;
+  open_[wish] = std::move(asked);
+  outgoing_.push_back({*node, OfferObject{ref, by_node}});
+}
+
+std::optional<std::string> ObjectRelay::copy_for(const Wish& wish, const Asked& asked) const {
+  const auto copied = copied_.find(wish.first);
+  if (copied != copied_.end()) {
+    for (const auto& [holder, source] : copied->second.from) {
+      if (holder != wish.second && nodes_.contains(holder) && !asked.had_nothing.contains(holder)) {
+        return holder;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 void ObjectRelay::offered(const std::string& by_node, ObjectOffered offered) {
-  const auto open = open_.find({offered.ref, offered.for_node});
-  if (open == open_.end() || open->second != by_node) {
+  const Wish wish{offered.ref, offered.for_node};
+  const auto open = open_.find(wish);
+  if (open == open_.end() || open->second.node != by_node) {
     return;  // an answer of an earlier start of that node
   }
+  Asked asked = std::move(open->second);
   open_.erase(open);
-  const std::string to = offered.for_node;
-  outgoing_.push_back({to, std::move(offered)});
+  if (offered.error && lost_stores_.contains(offered.ref.high)) {
+    asked.had_nothing.insert(by_node);
+    return ask(wish, std::move(asked));
+  }
+  if (!offered.error && asked.ended.contains(offered.scope)) {
+    return fail(wish, "was released");
+  }
+  if (!offered.error) {
+    Copied& copied = copied_[offered.ref];
+    copied.scope = offered.scope;
+    copied.from[offered.for_node] = by_node;
+  }
+  outgoing_.push_back({wish.second, std::move(offered)});
+}
+
+void ObjectRelay::release_one(const ObjectRef& ref, std::set<std::string>& told) {
+  if (const auto store = stores_.find(ref.high); store != stores_.end()) {
+    told.insert(store->second);
+  }
+  if (const auto copied = copied_.find(ref); copied != copied_.end()) {
+    for (const auto& [holder, source] : copied->second.from) {
+      told.insert(holder);
+    }
+    copied_.erase(copied);
+  }
+  for (auto open = open_.lower_bound({ref, ""}); open != open_.end() && open->first.first == ref;) {
+    fail(open->first, "was released");
+    open = open_.erase(open);
+  }
+}
+
+void ObjectRelay::end_scope(const Scope& scope) {
+  std::erase_if(copied_, [&](const auto& entry) { return entry.second.scope == scope; });
+  for (auto& [wish, asked] : open_) {
+    asked.ended.insert(scope);  // of what it is, its offer says
+  }
 }
 
 void ObjectRelay::released(const std::string& at_node, const ReleaseObjects& released) {
   std::set<std::string> told;
   if (released.scope) {
     told = nodes_;
+    end_scope(*released.scope);
   }
   if (released.ref) {
-    if (const auto store = stores_.find(released.ref->high); store != stores_.end()) {
-      told.insert(store->second);
-    }
-    if (const auto copies = copies_.find(*released.ref); copies != copies_.end()) {
-      told.insert(copies->second.begin(), copies->second.end());
-      copies_.erase(copies);
-    }
+    release_one(*released.ref, told);
   }
   told.erase(at_node);
   for (const std::string& node : told) {

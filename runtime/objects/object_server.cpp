@@ -10,8 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <list>
-#include <map>
-#include <mutex>
 #include <thread>
 
 #include "runtime/base/check.hpp"
@@ -66,13 +64,9 @@ class Server final : public ObjectServer {
     exchange_.pull(ref, ticket, scope, type, std::move(done));
   }
   void fail(const ObjectRef& ref, const Error& error) override {
-    {
-      const std::lock_guard lock(looked_for_mutex_);
-      if (const auto found = looked_for_.find(ref); found != looked_for_.end()) {
-        found->second = error;
-      }
-    }
+    table_->fail_search(ref, error);
     wake_->signal();
+    exchange_.abort(ref);
   }
   void release(const ObjectRef& ref) override {
     static_cast<void>(table_->release(ref));  // not here, or not any more: as wanted
@@ -84,7 +78,8 @@ class Server final : public ObjectServer {
     return count;
   }
   [[nodiscard]] ObjectServerCounters counters() const override {
-    return {table_->counters(), num_connections_, num_refused_connections_, num_malformed_, num_refused_puts_};
+    return {table_->counters(), num_connections_,  num_refused_connections_,
+            num_malformed_,     num_refused_puts_, num_waiting_};
   }
 
  private:
@@ -112,9 +107,7 @@ class Server final : public ObjectServer {
   void handle_get(Session& session, const ObjectRef& ref);
   /// Has it looked for on other nodes, unless it is known here. @return whether it may come
   bool look_elsewhere(const ObjectRef& ref);
-  /// Why what was looked for does not come.
-  [[nodiscard]] std::optional<Error> failure_of(const ObjectRef& ref);
-  void forget_arrived();
+  void forget_failed();
   Expected<void> put(const StoreRequest& request, Packet& packet);
   void answer_waits();
   void reply(Session& session, const StoreReply& reply, int descriptor = -1);
@@ -128,13 +121,12 @@ class Server final : public ObjectServer {
   const std::shared_ptr<const detail::Wake> wake_;
   detail::ObjectExchange exchange_;
   std::list<Session> sessions_;
-  std::mutex looked_for_mutex_;
-  std::map<ObjectRef, std::optional<Error>> looked_for_;  ///< on other nodes; the error once it is known not to come
   std::atomic<bool> stopping_ = false;
   std::atomic<std::int64_t> num_connections_ = 0;
   std::atomic<std::int64_t> num_refused_connections_ = 0;
   std::atomic<std::int64_t> num_malformed_ = 0;
   std::atomic<std::int64_t> num_refused_puts_ = 0;
+  std::atomic<std::int64_t> num_waiting_ = 0;
   std::thread thread_;
 };
 
@@ -156,12 +148,14 @@ void Server::run() {
       }
     }
     answer_waits();
-    forget_arrived();
+    forget_failed();
     std::erase_if(sessions_, [](const Session& session) { return session.has_ended; });
     if (items[1].revents != 0) {
       accept_some();
     }
     num_connections_ = static_cast<std::int64_t>(sessions_.size());
+    num_waiting_ =
+        std::count_if(sessions_.begin(), sessions_.end(), [](const Session& s) { return s.wait.has_value(); });
   }
   sessions_.clear();
 }
@@ -330,31 +324,16 @@ bool Server::look_elsewhere(const ObjectRef& ref) {
   if (!options_.on_missing || table_->knows_store(ref) || table_->presence(ref)) {
     return false;
   }
-  {
-    const std::lock_guard lock(looked_for_mutex_);
-    const auto [found, is_new] = looked_for_.try_emplace(ref);
-    if (!is_new && !found->second) {
-      return true;  // on its way already
-    }
-    found->second.reset();
+  if (table_->begin_search(ref)) {
+    options_.on_missing(ref);
   }
-  options_.on_missing(ref);
   return true;
 }
 
-std::optional<Error> Server::failure_of(const ObjectRef& ref) {
-  const std::lock_guard lock(looked_for_mutex_);
-  const auto found = looked_for_.find(ref);
-  return found == looked_for_.end() ? std::nullopt : found->second;
-}
-
-void Server::forget_arrived() {
-  const std::lock_guard lock(looked_for_mutex_);
-  std::erase_if(looked_for_, [this](const auto& entry) {
-    const bool is_awaited = std::any_of(sessions_.begin(), sessions_.end(), [&](const Session& session) {
-      return session.wait && session.wait->ref == entry.first;
-    });
-    return table_->presence(entry.first) || (entry.second && !is_awaited);
+void Server::forget_failed() {
+  table_->prune_searches([this](const ObjectRef& ref) {
+    return std::any_of(sessions_.begin(), sessions_.end(),
+                       [&](const Session& session) { return session.wait && session.wait->ref == ref; });
   });
 }
 
@@ -365,7 +344,7 @@ void Server::answer_waits() {
     }
     const Wait wait = *session.wait;
     auto result = table_->presence(wait.ref);
-    if (const auto failure = result || !wait.is_elsewhere ? std::nullopt : failure_of(wait.ref)) {
+    if (const auto failure = result || !wait.is_elsewhere ? std::nullopt : table_->search_failure(wait.ref)) {
       result = Expected<void>(unexpected(*failure));
     }
     if (!result && Clock::now() >= wait.deadline) {

@@ -40,6 +40,7 @@ struct ObjectServerCounters {
   std::int64_t num_refused_connections = 0;  ///< another user, or too many
   std::int64_t num_malformed = 0;            ///< connections cut for what they sent
   std::int64_t num_refused_puts = 0;
+  std::int64_t num_waiting = 0;  ///< now: readers whose object is not here yet
 };
 
 /// Thread-safe. One thread of its own. Destroying it ends the connections; readers keep what they have mapped.
@@ -69,6 +70,7 @@ class ObjectServer {
   };
   [[nodiscard]] virtual Expected<Description> describe(const ObjectRef& ref) const = 0;
   /// Fetches an object from another node and keeps it here. One that is here already is done at once; `done` is called once.
+  /// Whoever waits for what on_missing asked for gets the error as well.
   ///   overloaded   above max_bytes, or no descriptor left
   ///   not_found    withdrawn there, or released here meanwhile
   ///   unsupported  without bulk
@@ -76,7 +78,8 @@ class ObjectServer {
   virtual void pull(const ObjectRef& ref, const BulkTicket& ticket, const Scope& scope, const std::string& type,
                     Done done) = 0;
 
-  /// What on_missing asked for cannot be had: whoever waits for it gets `error`. Asked for again, it is looked for again.
+  /// What on_missing asked for cannot be had: whoever waits for it gets `error`, a pull that runs is aborted. Asked for
+  /// again, it is looked for again.
   virtual void fail(const ObjectRef& ref, const Error& error) = 0;
 
   virtual void release(const ObjectRef& ref) = 0;

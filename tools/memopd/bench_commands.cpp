@@ -6,6 +6,7 @@
 #include "policies/model/thread_settings.hpp"
 #include "runtime/cluster/head.hpp"
 #include "tools/bench/alignpack_bench.hpp"
+#include "tools/bench/broadcast_bench.hpp"
 #include "tools/bench/deterministic_bench.hpp"
 #include "tools/bench/engine_bench.hpp"
 #include "tools/bench/runtime_bench.hpp"
@@ -124,6 +125,35 @@ void add_runtime(CLI::App& bench, const ChooseCommand& choose) {
   choose(runtime, [arguments] { return run_runtime(*arguments); });
 }
 
+struct BroadcastBenchArguments {
+  BroadcastBenchOptions options;
+  bool is_json = false;
+};
+
+int run_broadcast(const BroadcastBenchArguments& arguments) {
+  auto rows = bench_broadcast(arguments.options);
+  if (!rows) {
+    const bool is_usage = rows.error().code == ErrorCode::invalid_argument;
+    return report_error(rows.error().message, is_usage ? kExitUsage : kExitRunFailed);
+  }
+  std::printf("%s\n", (arguments.is_json ? to_json(*rows) : to_table(*rows)).c_str());
+  return kExitOk;
+}
+
+void add_broadcast(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<BroadcastBenchArguments>();
+  BroadcastBenchOptions& options = arguments->options;
+  CLI::App* broadcast = bench.add_subcommand("broadcast", "Objects from node to nodes, beside plain sockets");
+  broadcast->add_flag("--json", arguments->is_json, "Print the rows as JSON");
+  broadcast->add_option("--sizes", options.sizes_mib, "Sizes in MiB")->delimiter(',')->capture_default_str();
+  broadcast->add_option("--nodes", options.max_nodes, "Readers: 1 to this many nodes")->capture_default_str();
+  broadcast->add_option("--hosts", options.hosts, "Hosts of the readers, by ssh; none = all on this one")
+      ->delimiter(',');
+  broadcast->add_option("--repetitions", options.num_repetitions, "Broadcasts of each kind")->capture_default_str();
+  broadcast->footer("Example: memopd bench broadcast --json");
+  choose(broadcast, [arguments] { return run_broadcast(*arguments); });
+}
+
 void add_alignpack(CLI::App& bench, const ChooseCommand& choose) {
   auto arguments = std::make_shared<BenchArguments<AlignPackBenchOptions>>();
   CLI::App* alignpack =
@@ -201,6 +231,7 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   add_engine(*bench, choose);
   add_tokenizer(*bench, choose);
   add_runtime(*bench, choose);
+  add_broadcast(*bench, choose);
 }
 
 }  // namespace memopd

@@ -3,6 +3,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include "runtime/base/check.hpp"
 
 namespace memopd::detail {
@@ -15,6 +19,7 @@ struct Arrival {
   Descriptor memory;
   std::shared_ptr<Mapping> mapping;
   std::uint64_t attempt = 0;
+  bool has_ended = false;  // guarded by the mutex of what runs
 
   /// Unmaps, seals and keeps what was fetched.
   Expected<void> finish(ObjectTable& table, const Expected<void>& fetched) {
@@ -25,8 +30,8 @@ struct Arrival {
     }
     if (!done) {
       memory.reset();
-      static_cast<void>(table.end_pull(attempt, std::nullopt));
-      return unexpected(done.error().code, "object " + to_string(ref) + " from another node: " + done.error().message);
+      return table.end_pull(attempt, unexpected(done.error().code, "object " + to_string(ref) +
+                                                                       " from another node: " + done.error().message));
     }
     object.memory = std::make_shared<const Descriptor>(std::move(memory));
     return table.end_pull(attempt, std::move(object));
@@ -36,6 +41,42 @@ struct Arrival {
 Error no_bulk() { return {ErrorCode::unsupported, "this object server has no bulk transport"}; }
 
 }  // namespace
+
+/// Pulls that can be aborted.
+struct ObjectExchange::Running {
+  std::mutex mutex;
+  std::multimap<ObjectRef, std::pair<std::uint64_t, FetchId>> fetches;  // with the attempt
+
+  void begun(const Arrival& arrival, FetchId fetch) {
+    const std::lock_guard lock(mutex);
+    if (!arrival.has_ended) {
+      fetches.emplace(arrival.ref, std::pair(arrival.attempt, fetch));
+    }
+  }
+  void ended(Arrival& arrival) {
+    const std::lock_guard lock(mutex);
+    arrival.has_ended = true;
+    std::erase_if(fetches, [&](const auto& entry) { return entry.second.first == arrival.attempt; });
+  }
+  [[nodiscard]] std::vector<FetchId> of(const ObjectRef& ref) {
+    const std::lock_guard lock(mutex);
+    std::vector<FetchId> found;
+    const auto [first, last] = fetches.equal_range(ref);
+    for (auto entry = first; entry != last; ++entry) {
+      found.push_back(entry->second.second);
+    }
+    return found;
+  }
+};
+
+ObjectExchange::ObjectExchange(std::shared_ptr<ObjectTable> table, std::shared_ptr<const Wake> wake, Bulk* bulk)
+    : table_(std::move(table)), wake_(std::move(wake)), bulk_(bulk), running_(std::make_shared<Running>()) {}
+
+void ObjectExchange::abort(const ObjectRef& ref) {
+  for (const FetchId fetch : running_->of(ref)) {
+    bulk_->abort(fetch);
+  }
+}
 
 Wake::Wake() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -68,6 +109,8 @@ Expected<BulkTicket> ObjectExchange::offer(const ObjectRef& ref) {
 void ObjectExchange::pull(const ObjectRef& ref, const BulkTicket& ticket, const Scope& scope, const std::string& type,
                           Done done) {
   if (bulk_ == nullptr) {
+    table_->fail_search(ref, no_bulk());
+    wake_->signal();
     return done(unexpected(no_bulk()));
   }
   if (table_->get(ref)) {
@@ -75,7 +118,8 @@ void ObjectExchange::pull(const ObjectRef& ref, const BulkTicket& ticket, const 
   }
   const auto attempt = table_->begin_pull(ref, scope, ticket.size_bytes);
   if (!attempt) {
-    return done(unexpected(attempt.error().code, "object " + to_string(ref) + ": " + attempt.error().message));
+    wake_->signal();
+    return done(unexpected(attempt.error()));
   }
   const auto arrival = std::make_shared<Arrival>();
   arrival->ref = ref;
@@ -85,17 +129,21 @@ void ObjectExchange::pull(const ObjectRef& ref, const BulkTicket& ticket, const 
   auto mapping = memory ? map_writable(*memory, ticket.size_bytes)
                         : Expected<std::shared_ptr<Mapping>>(unexpected(memory.error()));
   if (!mapping) {
-    static_cast<void>(table_->end_pull(*attempt, std::nullopt));
-    return done(unexpected(mapping.error()));
+    auto failed = table_->end_pull(*attempt, unexpected(mapping.error()));
+    wake_->signal();
+    return done(std::move(failed));
   }
   arrival->memory = *std::move(memory);
   arrival->mapping = *std::move(mapping);
-  bulk_->fetch(ticket, {arrival->mapping, arrival->mapping->bytes()},
-               [arrival, table = table_, wake = wake_, done = std::move(done)](const Expected<void>& fetched) {
-                 auto result = arrival->finish(*table, fetched);
-                 wake->signal();
-                 done(std::move(result));
-               });
+  const FetchId fetch = bulk_->fetch(
+      ticket, {arrival->mapping, arrival->mapping->bytes()},
+      [arrival, running = running_, table = table_, wake = wake_, done = std::move(done)](Expected<void> fetched) {
+        running->ended(*arrival);
+        auto result = arrival->finish(*table, fetched);
+        wake->signal();
+        done(std::move(result));
+      });
+  running_->begun(*arrival, fetch);
 }
 
 }  // namespace memopd::detail

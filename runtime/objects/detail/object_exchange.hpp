@@ -26,16 +26,20 @@ class ObjectExchange {
  public:
   using Done = std::function<void(Expected<void>)>;
 
-  ObjectExchange(std::shared_ptr<ObjectTable> table, std::shared_ptr<const Wake> wake, Bulk* bulk)
-      : table_(std::move(table)), wake_(std::move(wake)), bulk_(bulk) {}
+  ObjectExchange(std::shared_ptr<ObjectTable> table, std::shared_ptr<const Wake> wake, Bulk* bulk);
 
   [[nodiscard]] Expected<BulkTicket> offer(const ObjectRef& ref);
   void pull(const ObjectRef& ref, const BulkTicket& ticket, const Scope& scope, const std::string& type, Done done);
+  /// Ends a pull of it with `refused`; nothing if there is none.
+  void abort(const ObjectRef& ref);
 
  private:
+  struct Running;
+
   const std::shared_ptr<ObjectTable> table_;
   const std::shared_ptr<const Wake> wake_;
   Bulk* const bulk_;
+  const std::shared_ptr<Running> running_;
 };
 
 }  // namespace memopd::detail

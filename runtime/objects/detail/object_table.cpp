@@ -60,6 +60,7 @@ void ObjectTable::insert(const ObjectRef& ref, StoredObject object) {
   counters_.size_bytes += static_cast<std::int64_t>(object.size_bytes);
   by_scope_.emplace(object.scope, ref);
   remembered_.erase(ref);
+  searches_.erase(ref);
   objects_.emplace(ref, std::move(object));
 }
 
@@ -130,6 +131,9 @@ Expected<void> ObjectTable::release(const ObjectRef& ref) {
   for (auto& [attempt, pull] : pulls_) {
     pull.is_released = pull.is_released || pull.ref == ref;
   }
+  if (const auto search = searches_.find(ref); search != searches_.end()) {
+    search->second.is_released = true;
+  }
   const auto found = objects_.find(ref);
   if (found == objects_.end()) {
     return unexpected(lost(ref));
@@ -144,6 +148,9 @@ std::size_t ObjectTable::release_scope(const Scope& scope) {
   const std::lock_guard lock(mutex_);
   for (auto& [attempt, pull] : pulls_) {
     pull.is_released = pull.is_released || pull.scope == scope;
+  }
+  for (auto& [ref, search] : searches_) {
+    search.ended.insert(scope);
   }
   auto entry = by_scope_.lower_bound({scope, ObjectRef{}});
   while (entry != by_scope_.end() && entry->first == scope) {
@@ -168,24 +175,75 @@ ObjectStoreCounters ObjectTable::counters() const {
   return counters_;
 }
 
+bool ObjectTable::begin_search(const ObjectRef& ref) {
+  const std::lock_guard lock(mutex_);
+  if (objects_.contains(ref)) {
+    return false;
+  }
+  const auto [search, is_new] = searches_.try_emplace(ref);
+  if (!is_new && !search->second.failure) {
+    return false;
+  }
+  search->second = {};
+  return true;
+}
+
+void ObjectTable::fail_search(const ObjectRef& ref, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [attempt, pull] : pulls_) {
+    pull.is_given_up = pull.is_given_up || pull.ref == ref;
+  }
+  if (const auto search = searches_.find(ref); search != searches_.end()) {
+    search->second.failure = error;
+  }
+}
+
+std::optional<Error> ObjectTable::search_failure(const ObjectRef& ref) const {
+  const std::lock_guard lock(mutex_);
+  const auto search = searches_.find(ref);
+  return search == searches_.end() ? std::nullopt : search->second.failure;
+}
+
+void ObjectTable::prune_searches(const std::function<bool(const ObjectRef&)>& is_awaited) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(searches_, [&](const auto& entry) { return entry.second.failure && !is_awaited(entry.first); });
+}
+
+Expected<void> ObjectTable::check_pull(const ObjectRef& ref, const Scope& scope, std::uint64_t size_bytes) const {
+  const auto search = searches_.find(ref);
+  if (search != searches_.end() && (search->second.is_released || search->second.ended.contains(scope))) {
+    return unexpected(ErrorCode::not_found, "released before it came");
+  }
+  return check_room(size_bytes);
+}
+
 Expected<std::uint64_t> ObjectTable::begin_pull(const ObjectRef& ref, const Scope& scope, std::uint64_t size_bytes) {
   const std::lock_guard lock(mutex_);
-  MEMOPD_RETURN_IF_ERROR(check_room(size_bytes));
+  if (const auto checked = check_pull(ref, scope, size_bytes); !checked) {
+    const Error error{checked.error().code, "object " + to_string(ref) + ": " + checked.error().message};
+    if (const auto search = searches_.find(ref); search != searches_.end()) {
+      search->second.failure = error;
+    }
+    return unexpected(error);
+  }
   pulled_bytes_ += size_bytes;
   pulls_.emplace(++last_attempt_, Pull{ref, scope, size_bytes});
   return last_attempt_;
 }
 
-Expected<void> ObjectTable::end_pull(std::uint64_t attempt, std::optional<StoredObject> object) {
+Expected<void> ObjectTable::end_pull(std::uint64_t attempt, Expected<StoredObject> object) {
   const std::lock_guard lock(mutex_);
   const auto ended = pulls_.extract(attempt);
   const Pull& pull = ended.mapped();
   pulled_bytes_ -= pull.size_bytes;
-  if (!object) {
-    return {};
+  if (object && pull.is_released) {
+    object = unexpected(ErrorCode::not_found, "object " + to_string(pull.ref) + " was released on its way here");
   }
-  if (pull.is_released) {
-    return unexpected(ErrorCode::not_found, "object " + to_string(pull.ref) + " was released on its way here");
+  if (!object) {
+    if (const auto search = searches_.find(pull.ref); search != searches_.end() && !pull.is_given_up) {
+      search->second.failure = object.error();
+    }
+    return unexpected(object.error());
   }
   if (!objects_.contains(pull.ref)) {
     insert(pull.ref, *std::move(object));

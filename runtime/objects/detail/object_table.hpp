@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -55,28 +56,47 @@ class ObjectTable {
   std::size_t release_scope(const Scope& scope);
   [[nodiscard]] ObjectStoreCounters counters() const;
 
+  /// Somebody looks for it on other nodes. From then on a release of it is remembered: a pull that begins later fails.
+  /// @return whether it is to be asked for: it is neither here nor on its way
+  bool begin_search(const ObjectRef& ref);
+  /// A pull of it that runs says nothing more.
+  void fail_search(const ObjectRef& ref, const Error& error);
+  [[nodiscard]] std::optional<Error> search_failure(const ObjectRef& ref) const;
+  /// Forgets what failed, but for what is awaited.
+  void prune_searches(const std::function<bool(const ObjectRef&)>& is_awaited);
+
   /// Room for an object on its way from another node. @return names this attempt
   /// @error overloaded
+  /// @error not_found  released since begin_search
+  /// An error, here as of end_pull, is the failure of the search too.
   Expected<std::uint64_t> begin_pull(const ObjectRef& ref, const Scope& scope, std::uint64_t size_bytes);
-  /// Ends the attempt; without an object its room is given back.
+  /// Ends the attempt; its room is given back or taken by the object.
+  /// @error that of `object`
   /// @error not_found  released while it was on its way
-  Expected<void> end_pull(std::uint64_t attempt, std::optional<StoredObject> object);
+  Expected<void> end_pull(std::uint64_t attempt, Expected<StoredObject> object);
   /// Keeps `offer` until the release. @return the ticket: an earlier one if there is one
   Expected<BulkTicket> set_offer(const ObjectRef& ref, BulkTicket ticket, std::shared_ptr<const void> offer);
   /// Lets go of everything; what is on its way is released.
   void close();
 
  private:
+  struct Search {
+    std::optional<Error> failure;
+    bool is_released = false;
+    std::set<Scope> ended;  // its own is known when the pull begins
+  };
   struct Pull {
     ObjectRef ref;
     Scope scope;
     std::uint64_t size_bytes = 0;
     bool is_released = false;
+    bool is_given_up = false;
   };
   using Objects = std::map<ObjectRef, StoredObject>;
 
   Expected<void> try_put(const ObjectRef& ref, StoredObject& object);
   Expected<void> check_room(std::uint64_t size_bytes) const;
+  Expected<void> check_pull(const ObjectRef& ref, const Scope& scope, std::uint64_t size_bytes) const;
   void insert(const ObjectRef& ref, StoredObject object);
   StoredObject erase(Objects::iterator found);
   void remember(const ObjectRef& ref, Error error);
@@ -90,6 +110,7 @@ class ObjectTable {
   std::map<std::uint64_t, std::uint64_t> last_put_;  // by store
   std::map<ObjectRef, Error> remembered_;
   std::deque<ObjectRef> remembered_order_;
+  std::map<ObjectRef, Search> searches_;
   std::map<std::uint64_t, Pull> pulls_;
   std::uint64_t last_attempt_ = 0;
   std::uint64_t pulled_bytes_ = 0;

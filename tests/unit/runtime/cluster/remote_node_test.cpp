@@ -105,7 +105,7 @@ TEST_CASE("an agent elsewhere that is silent is declared dead", "[cluster][proce
 }
 
 TEST_CASE("an object that was put on one node is there on the others, until its release",
-          "[cluster][processes][objects]") {
+          "[cluster][processes][objects][OR-1][OR-2]") {
   const auto cluster = start_processes(nodes_elsewhere({"first", "second"}));
   REQUIRE(cluster->wait_for_nodes(kPatience));
   const auto first = cluster->spawn("resident", {.process = "own", .labels = "first"}, "writer");
@@ -147,6 +147,47 @@ TEST_CASE("an object that was lost with its node, or never put, is an error with
   REQUIRE(wait_for([&] { return kill(static_cast<pid_t>(place->pid), 0) == -1; }));
   const auto lost = cluster->objects().get<PackedBatch>(put->ref);
   REQUIRE_FALSE(lost);
+  CHECK_THAT(lost.error().message, Catch::Contains("was lost with node first"));
+}
+
+TEST_CASE("an object whose node is lost comes from a node with a copy; its release reaches the copies",
+          "[cluster][processes][objects][OR-1][OR-2]") {
+  const auto cluster = start_processes(nodes_elsewhere({"first", "second", "third"}));
+  REQUIRE(cluster->wait_for_nodes(kPatience));
+  const auto writer =
+      cluster->spawn("resident", {.process = "own", .labels = "first", .restart_backoff_ms = 10}, "writer");
+  const auto second = cluster->spawn("resident", {.process = "own", .labels = "second"}, "second");
+  const auto third = cluster->spawn("resident", {.process = "own", .labels = "third"}, "third");
+  const auto put = cluster->ask<PackRef>(writer[0], PutPack{100'000}, kPatience).get();
+  REQUIRE(put);
+  REQUIRE(cluster->ask<Total>(second[0], ReadPack{put->ref}, kPatience).get());
+  const auto place = cluster->ask<Place>(writer[0], Where{}, kPatience).get();
+
+  kill(static_cast<pid_t>(pid_of(*cluster, "agent/first")), SIGKILL);
+  REQUIRE(wait_for([&] { return ask_until_answered(*cluster, writer[0], Add{0})->incarnation == 2; }));
+
+  const auto read = cluster->ask<Total>(third[0], ReadPack{put->ref}, kPatience).get();
+  REQUIRE(read);
+  CHECK(read->value == 100'000);
+  CHECK(cluster->objects().release(put->ref));
+  for (const auto& reader : {second[0], third[0]}) {
+    CHECK(wait_for([&] { return !cluster->ask<Total>(reader, ReadPack{put->ref}, kPatience).get(); }));
+  }
+}
+
+TEST_CASE("whoever looks for an object of a node that is frozen is told once that node is declared dead",
+          "[cluster][processes][objects][error][OR-1]") {
+  const auto cluster = start_processes(nodes_elsewhere({"first"}));
+  REQUIRE(cluster->wait_for_nodes(kPatience));
+  const auto writer = cluster->spawn("resident", {.process = "own", .labels = "first"}, "writer");
+  const auto put = cluster->ask<PackRef>(writer[0], PutPack{1000}, kPatience).get();
+  REQUIRE(put);
+
+  kill(static_cast<pid_t>(pid_of(*cluster, "agent/first")), SIGSTOP);
+
+  const auto lost = cluster->objects().get<PackedBatch>(put->ref);
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == ErrorCode::not_found);
   CHECK_THAT(lost.error().message, Catch::Contains("was lost with node first"));
 }
 

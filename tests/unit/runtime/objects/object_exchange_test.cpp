@@ -1,6 +1,8 @@
 // Pulls whose end the test scripts; object_bulk_test.cpp has those between transports.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <future>
 #include <utility>
 
 #include "tests/unit/runtime/objects/test_objects.hpp"
@@ -24,16 +26,20 @@ class ScriptedBulk final : public Bulk {
   FetchId fetch(BulkTicket, BulkTarget target, Done done) override {
     target_ = std::move(target);
     done_ = std::move(done);
-    return 1;
+    return ++num_fetches_;
   }
-  void abort(FetchId) override {}
+  void abort(FetchId fetch) override { aborted_ = fetch; }
   [[nodiscard]] BulkCounters counters() const override { return {}; }
 
   void write(std::span<const std::byte> bytes) { std::copy(bytes.begin(), bytes.end(), target_.bytes.begin()); }
   /// The target is kept beyond the end, as a thread that still hashes it would.
   void end(Expected<void> result) { std::exchange(done_, nullptr)(std::move(result)); }
+  [[nodiscard]] FetchId num_fetches() const { return num_fetches_; }
+  [[nodiscard]] FetchId aborted() const { return aborted_; }
 
  private:
+  FetchId num_fetches_ = 0;
+  FetchId aborted_ = 0;
   BulkTarget target_;
   Done done_;
 };
@@ -90,6 +96,106 @@ TEST_CASE("a pull may end after its server", "[objects][error]") {
 
   CHECK_FALSE(result);
   CHECK(testing::num_memory_files() == 0);
+}
+
+/// A node whose processes look for object 1 of store 1, which is elsewhere.
+struct Searching {
+  ScriptedBulk bulk;
+  std::atomic<int> num_asked{0};
+  ObjectNode node{0, &bulk, 1024, [this](const ObjectRef&) { ++num_asked; }};
+  std::unique_ptr<ObjectStore> store = node.connect(2);
+  static constexpr ObjectRef kRef{1, 1};
+  static constexpr Scope kStep{ScopeKind::step, 3};
+
+  std::future<Expected<Blob>> get() {
+    return std::async(std::launch::async, [this] { return store->get_blob(kRef); });
+  }
+  /// Questions so far, and readers that wait for the answer.
+  void wait_for(int asked, int waiting = 1) {
+    testing::wait_until([&] { return num_asked == asked && node.server().counters().num_waiting == waiting; },
+                        "readers to wait");
+  }
+  void pull() {
+    node.server().pull(kRef, ticket_of(10), kStep, "blob", [](const Expected<void>&) {});
+  }
+};
+
+std::string failure_of(std::future<Expected<Blob>>& reader) {
+  REQUIRE(reader.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  const auto blob = reader.get();
+  REQUIRE_FALSE(blob);
+  return std::string(to_string(blob.error().code)) + ": " +
+         blob.error().message.substr(blob.error().message.find_first_not_of(": ", 40));
+}
+
+TEST_CASE("all who look for an object of another node share one question and one pull", "[objects][OR-1]") {
+  Searching reader;
+  auto first = reader.get();
+  reader.wait_for(1);
+  auto second = reader.get();
+  reader.wait_for(1, 2);
+
+  reader.pull();
+  reader.bulk.write(testing::pattern(10, 1));
+  reader.bulk.end({});
+
+  CHECK(first.get()->bytes.size() == 10);
+  CHECK(second.get()->bytes.size() == 10);
+  CHECK(reader.get().get());
+  CHECK(reader.num_asked == 1);
+  CHECK(reader.bulk.num_fetches() == 1);
+}
+
+TEST_CASE("an object that is released here before its ticket comes is not pulled", "[objects][error][OR-2]") {
+  Searching reader;
+  auto waiting = reader.get();
+  reader.wait_for(1);
+  SECTION("by scope") { CHECK(reader.store->release_scope(Searching::kStep) == 0); }
+  SECTION("by reference") { CHECK_FALSE(reader.store->release(Searching::kRef)); }
+
+  reader.pull();
+
+  CHECK(failure_of(waiting) == "not_found: released before it came");
+  CHECK(reader.bulk.num_fetches() == 0);
+  CHECK(testing::num_memory_files() == 0);
+}
+
+TEST_CASE("a pull that failed is the answer of whoever waits, and the next one asks again", "[objects][error][OR-1]") {
+  Searching reader;
+  auto waiting = reader.get();
+  reader.wait_for(1);
+  reader.pull();
+  reader.bulk.end(unexpected(ErrorCode::parse_error, "another hash"));
+  CHECK(failure_of(waiting) == "parse_error: from another node: another hash");
+
+  auto next = reader.get();
+  reader.wait_for(2);
+  reader.pull();
+  reader.bulk.end({});
+  CHECK(next.get());
+}
+
+TEST_CASE("a search that fails aborts its pull, whose end is no answer to whoever asks again",
+          "[objects][error][OR-1]") {
+  Searching reader;
+  auto waiting = reader.get();
+  reader.wait_for(1);
+  reader.pull();
+
+  reader.node.server().fail(Searching::kRef, {ErrorCode::not_found, "object " + to_string(Searching::kRef) + " lost"});
+  CHECK(failure_of(waiting) == "not_found: lost");
+  CHECK(reader.bulk.aborted() == 1);
+
+  auto next = reader.get();
+  reader.wait_for(2);
+  reader.bulk.end(unexpected(ErrorCode::refused, "aborted"));
+  CHECK(testing::num_memory_files() == 0);
+  reader.pull();
+  reader.bulk.end({});
+  CHECK(next.get());
+  reader.node.server().fail(Searching::kRef, {ErrorCode::not_found, "late"});
+  CHECK(reader.bulk.aborted() == 1);
+  CHECK(reader.get().get());
 }
 
 TEST_CASE("a server without bulk says so", "[objects][error]") {

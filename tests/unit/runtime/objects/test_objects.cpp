@@ -20,11 +20,12 @@ constexpr int kHangMs = 30'000;
 
 }  // namespace
 
-ObjectNode::ObjectNode(std::uint64_t max_bytes, Bulk* bulk, std::int32_t max_connections) {
+ObjectNode::ObjectNode(std::uint64_t max_bytes, Bulk* bulk, std::int32_t max_connections,
+                       std::function<void(const ObjectRef&)> on_missing) {
   std::string name = (std::filesystem::temp_directory_path() / "memopd-objects-XXXXXX").string();
   REQUIRE(::mkdtemp(name.data()) != nullptr);
   folder_ = name;
-  auto server = ObjectServer::start({socket(), max_bytes, max_connections, bulk});
+  auto server = ObjectServer::start({socket(), max_bytes, max_connections, bulk, std::move(on_missing)});
   REQUIRE(server);
   server_ = *std::move(server);
 }

@@ -19,7 +19,8 @@ namespace memopd::testing {
 /// A server and the stores of its node. The folder is removed at the end.
 class ObjectNode {
  public:
-  explicit ObjectNode(std::uint64_t max_bytes = 0, Bulk* bulk = nullptr, std::int32_t max_connections = 1024);
+  explicit ObjectNode(std::uint64_t max_bytes = 0, Bulk* bulk = nullptr, std::int32_t max_connections = 1024,
+                      std::function<void(const ObjectRef&)> on_missing = nullptr);
   ~ObjectNode();
   ObjectNode(const ObjectNode&) = delete;
   ObjectNode& operator=(const ObjectNode&) = delete;
