@@ -21,8 +21,10 @@ INPUTS = ("configs", "envs/atlas/teacher")
 def make_lab(folder, num_hosts=3, hide_on=()):
     """Hosts that have the programs where they are here, read-only, and nothing else of the project; h1 keeps its runs in
     `folder`, so that they can be read when h1 is gone."""
-    libraries = os.environ.get("MEMOPD_LIBTORCH_ROOT") or os.path.realpath(ROOT / ".deps")
-    return Lab(num_hosts, shown=[str(BIN), libraries], hidden=["/" + ROOT.parts[1]], hide_on=hide_on,
+    # Under each name that a program may look for its libraries by.
+    libraries = os.environ.get("MEMOPD_LIBTORCH_ROOT") or str(ROOT / ".deps")
+    shown = sorted({str(BIN), libraries, os.path.realpath(libraries)})
+    return Lab(num_hosts, shown=shown, hidden=["/" + ROOT.parts[1]], hide_on=hide_on,
                own={"h1": {WORK + "/runs": str(folder)}})
 
 
