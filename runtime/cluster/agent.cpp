@@ -3,10 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -15,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "runtime/cluster/detail/scratch_folder.hpp"
 #include "runtime/cluster/host_resources.hpp"
 #include "runtime/cluster/lease.hpp"
 #include "runtime/cluster/process_link.hpp"
@@ -31,14 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kGrace{1000};
-
-Expected<std::filesystem::path> make_scratch_folder() {
-  std::string path = (std::filesystem::temp_directory_path() / "memopd-XXXXXX").string();
-  if (mkdtemp(path.data()) == nullptr) {
-    return unexpected(ErrorCode::io_error, "scratch folder " + path + ": " + std::strerror(errno));
-  }
-  return std::filesystem::path(path);
-}
+constexpr std::chrono::milliseconds kLastOutput{2000};  ///< for the rest of what processes printed
 
 class Agent {
  public:
@@ -97,14 +88,25 @@ class Agent {
   [[noreturn]] void end(int code, const std::string& why) {
     table_->shutdown(code == 0 ? kGrace : std::chrono::milliseconds(0));
     if (code == 0 && output_) {
-      while (output_->turn()) {
+      const auto until = Clock::now() + kLastOutput;
+      while (output_->turn() && Clock::now() < until) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the last frames leave by another thread
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(scratch_.empty() ? start_.links.ipc_folder : scratch_.string(), ignored);
+    if (scratch_.empty()) {
+      std::error_code ignored;
+      std::filesystem::remove_all(start_.links.ipc_folder, ignored);
+    }
+    remove_scratch();
     leave_process(code, why);
+  }
+
+  void remove_scratch() {
+    if (!scratch_.empty()) {
+      std::error_code ignored;
+      std::filesystem::remove_all(scratch_, ignored);
+    }
   }
 
   void post_end(int code, const std::string& why) {
@@ -114,7 +116,7 @@ class Agent {
  private:
   /// On another host than the head: folders of its own, an address that the head and other nodes can dial.
   Expected<void> settle() {
-    auto scratch = make_scratch_folder();
+    auto scratch = detail::make_scratch_folder();
     if (!scratch) {
       return unexpected(scratch.error());
     }
@@ -214,7 +216,7 @@ class Agent {
     } else if (frame.name == "StageFiles") {
       auto request = decode_parsed<StageFiles>(frame);
       MEMOPD_RETURN_IF_ERROR(request);
-      queue_.post([this, request = *std::move(request)] { stage(request); });
+      offer_queue_.post([this, request = *std::move(request)] { stage(request); });
     } else if (frame.name == "StartProcess") {
       auto request = decode_parsed<StartProcess>(frame);
       MEMOPD_RETURN_IF_ERROR(request);
@@ -237,12 +239,11 @@ class Agent {
     return {};
   }
 
-  /// Gets the input files, then reports for work.
+  /// Gets the input files, which takes its time, then reports for work.
   void stage(const StageFiles& request) {
-    FileFetcher::fetch(request, work_folder_, link_->transport().bulk(), [this](Expected<void> staged) {
-      queue_.post(
-          [this, staged = std::move(staged)] { staged ? say_hello() : end(kExitBadStart, staged.error().message); });
-    });
+    auto staged = fetch_files(request, work_folder_, link_->transport().bulk());
+    queue_.post(
+        [this, staged = std::move(staged)] { staged ? say_hello() : end(kExitBadStart, staged.error().message); });
   }
 
   /// Hashes the object, which takes its time: not on the main thread.
@@ -342,7 +343,7 @@ class Agent {
   std::string object_socket_;
   std::unique_ptr<ObjectServer> objects_;
   std::unique_ptr<ProcessLink> link_;
-  TaskQueue offer_queue_;  // what reads or makes objects for other nodes, in order
+  TaskQueue offer_queue_;  // what reads or makes objects and files, in order
   std::thread offers_;
   std::unique_ptr<ProcessTable> table_;  // its handlers use the link
   std::atomic<bool> is_linked_{false};
@@ -372,6 +373,7 @@ void run_agent() {
                                    }});
   Agent agent(*std::move(start));
   if (auto begun = agent.begin(); !begun) {
+    agent.remove_scratch();
     leave_process(kExitBadStart, "agent: " + begun.error().message);
   }
   serving = &agent;

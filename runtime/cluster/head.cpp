@@ -2,15 +2,12 @@
 #include "runtime/cluster/head.hpp"
 // Length: one class, private to this file.
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
@@ -19,6 +16,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/cluster/agent.hpp"
+#include "runtime/cluster/detail/scratch_folder.hpp"
 #include "runtime/cluster/head_state.hpp"
 #include "runtime/cluster/host_resources.hpp"
 #include "runtime/cluster/node_agents.hpp"
@@ -35,14 +33,6 @@ namespace {
 constexpr const char* kAgentWord = "memopd-agent";
 constexpr const char* kWorkerWord = "memopd-worker";
 constexpr std::chrono::milliseconds kTurn{20};
-
-Expected<std::string> make_ipc_folder() {
-  std::string path = (std::filesystem::temp_directory_path() / "memopd-XXXXXX").string();
-  if (mkdtemp(path.data()) == nullptr) {
-    return unexpected(ErrorCode::io_error, "a folder for sockets, " + path + ": " + std::strerror(errno));
-  }
-  return path;
-}
 
 std::vector<NodeCapacity>::const_iterator own_node_of(const ProcessClusterOptions& options) {
   return std::find_if(options.nodes.begin(), options.nodes.end(),
@@ -74,11 +64,9 @@ Expected<ProcessClusterOptions> complete(ProcessClusterOptions options) {
     options.worker_command = {"/proc/self/exe", kWorkerWord};
   }
   if (options.links.ipc_folder.empty()) {
-    auto folder = make_ipc_folder();
-    if (!folder) {
-      return unexpected(folder.error());
-    }
-    options.links.ipc_folder = *std::move(folder);
+    const auto folder = detail::make_scratch_folder();
+    MEMOPD_RETURN_IF_ERROR(folder);
+    options.links.ipc_folder = folder->string();
   }
   return options;
 }
@@ -88,8 +76,13 @@ class Head final : public HeadCluster {
   explicit Head(ProcessClusterOptions options) : options_(std::move(options)) {}
 
   ~Head() override {
-    (void)shutdown(kShutdownPatience);
-    cluster_->links().close();
+    if (state_) {  // else it never began
+      (void)shutdown(kShutdownPatience);
+    }
+    if (cluster_) {
+      cluster_->links().close();
+    }
+    transport_.reset();  // its callbacks use the state
     std::error_code ignored;
     std::filesystem::remove_all(options_.links.ipc_folder, ignored);
   }

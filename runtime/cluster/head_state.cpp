@@ -311,12 +311,21 @@ Expected<void> HeadState::take_from_agent(const Peer& peer, const FrameView& fra
       return unexpected(ErrorCode::refused, "output of " + output->process + ", which is no process of this run");
     }
     if (!log_folder_.empty()) {
-      return append_output(log_folder_, *output);
+      keep_output(*output);
     }
   } else {
     return take_for_objects(node, frame);
   }
   return {};
+}
+
+/// A full disk here is not the sender's fault: said once, and the run goes on.
+void HeadState::keep_output(const ProcessOutput& output) {
+  const auto kept = append_output(log_folder_, output);
+  if (!kept && !has_lost_output_) {
+    has_lost_output_ = true;
+    log_error("cluster", "output_lost", {{"process", output.process}, {"error", kept.error().message}});
+  }
 }
 
 Expected<void> HeadState::take_for_objects(const std::string& node, const FrameView& frame) {

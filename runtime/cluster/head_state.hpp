@@ -75,6 +75,7 @@ class HeadState {
   void broadcast();
   Expected<void> take_from_worker(const Peer& peer, const FrameView& frame, std::vector<LogEvent>& events);
   Expected<void> take_from_agent(const Peer& peer, const FrameView& frame);
+  void keep_output(const ProcessOutput& output);
   Expected<void> take_for_objects(const std::string& node, const FrameView& frame);
   [[nodiscard]] std::vector<ProcessPlan> plans_for(const HostActors& members, const SpawnOptions& options) const;
 
@@ -91,6 +92,7 @@ class HeadState {
   std::map<std::string, Worker> workers_;
   std::map<std::string, Agent> agents_;  ///< by node
   std::uint64_t own_version_ = 0;
+  bool has_lost_output_ = false;
   std::chrono::nanoseconds next_lease_{0};
 };
 

@@ -7,16 +7,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "runtime/cluster/detail/file_descriptor.hpp"
+#include "runtime/wire/frame.hpp"
 
 namespace memopd {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxOfferBytes = kMaxControlFrameBytes - 4096;  ///< the frame has a header, too
 
 Error failed_with(const fs::path& path, const char* what, int number) {
   return {ErrorCode::io_error, path.string() + ": " + what + ": " + std::strerror(number)};
@@ -68,6 +73,28 @@ Expected<StagedFile> offer_file(const fs::path& path, Bulk& bulk) {
   return staged;
 }
 
+Expected<void> fetch_file(const StagedFile& file, const fs::path& path, Bulk& bulk) {
+  const detail::FileDescriptor partial(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  // posix_fallocate, so that a full disk is an error here and not a signal while the mapping is written.
+  const auto size = static_cast<off_t>(file.size_bytes);
+  const int number = !partial.is_open() ? errno : size > 0 ? ::posix_fallocate(partial.get(), 0, size) : 0;
+  if (number != 0) {
+    return unexpected(failed_with(path, "write", number));
+  }
+  if (size == 0) {
+    return {};
+  }
+  auto mapped = map_file(path, partial.get(), file.size_bytes, PROT_READ | PROT_WRITE);
+  MEMOPD_RETURN_IF_ERROR(mapped);
+  const auto done = std::make_shared<std::promise<Expected<void>>>();
+  bulk.fetch(file.ticket, {*mapped, (*mapped)->bytes()},
+             [done](Expected<void> fetched) { done->set_value(std::move(fetched)); });
+  const Expected<void> fetched = done->get_future().get();
+  return fetched ? fetched
+                 : Expected<void>(
+                       unexpected(fetched.error().code, "input file " + file.path + ": " + fetched.error().message));
+}
+
 /// A relative path that stays below its folder.
 bool stays_below(const fs::path& path) {
   const fs::path normal = path.lexically_normal();
@@ -113,78 +140,30 @@ Expected<StageFiles> offer_files(std::span<const fs::path> files, Bulk& bulk) {
     MEMOPD_RETURN_IF_ERROR(staged);
     offered.files.push_back(*std::move(staged));
   }
+  if (const std::size_t size = encode(offered).size(); size > kMaxOfferBytes) {
+    return unexpected(ErrorCode::overloaded, "the names and tickets of " + std::to_string(files.size()) +
+                                                 " input files take " + std::to_string(size) + " bytes, at most " +
+                                                 std::to_string(kMaxOfferBytes) + " can be sent");
+  }
   return offered;
 }
 
-FileFetcher::FileFetcher(StageFiles request, fs::path folder, Bulk& bulk, Done done)
-    : request_(std::move(request)), folder_(std::move(folder)), bulk_(bulk), done_(std::move(done)) {}
-
-void FileFetcher::fetch(StageFiles request, fs::path folder, Bulk& bulk, Done done) {
-  const std::shared_ptr<FileFetcher> fetcher(
-      new FileFetcher(std::move(request), std::move(folder), bulk, std::move(done)));
-  fetcher->next(fetcher);
-}
-
-void FileFetcher::next(const std::shared_ptr<FileFetcher>& self) {
-  while (next_ < request_.files.size()) {
-    const StagedFile& file = request_.files[next_++];
-    auto begun = begin_file(file, self);
-    if (begun && file.size_bytes > 0) {
-      return;  // its end goes on
+Expected<void> fetch_files(const StageFiles& request, const fs::path& folder, Bulk& bulk) {
+  for (const StagedFile& file : request.files) {
+    if (!stays_below(file.path)) {
+      return unexpected(ErrorCode::refused, "input file " + file.path + " would lie outside the work folder");
     }
-    if (begun) {
-      begun = finish_file(file);
-    }
-    if (!begun) {
-      done_(unexpected(begun.error()));
-      return;
+    const fs::path target = folder / file.path;
+    std::error_code failed;
+    fs::create_directories(target.parent_path(), failed);
+    MEMOPD_RETURN_IF_ERROR(fetch_file(file, partial_of(target), bulk));
+    fs::permissions(partial_of(target), static_cast<fs::perms>(file.mode & 0777), failed);
+    fs::rename(partial_of(target), target, failed);
+    if (failed) {
+      return unexpected(ErrorCode::io_error, target.string() + ": " + failed.message());
     }
   }
-  done_({});
-}
-
-Expected<void> FileFetcher::begin_file(const StagedFile& file, const std::shared_ptr<FileFetcher>& self) {
-  if (!stays_below(file.path)) {
-    return unexpected(ErrorCode::refused, "input file " + file.path + " would lie outside the work folder");
-  }
-  const fs::path target = folder_ / file.path;
-  std::error_code failed;
-  fs::create_directories(target.parent_path(), failed);
-  const detail::FileDescriptor partial(
-      ::open(partial_of(target).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  // posix_fallocate, so that a full disk is an error here and not a signal while the mapping is written.
-  const auto size = static_cast<off_t>(file.size_bytes);
-  const int number = !partial.is_open() ? errno : size > 0 ? ::posix_fallocate(partial.get(), 0, size) : 0;
-  if (number != 0) {
-    return unexpected(failed_with(target, "write", number));
-  }
-  if (size == 0) {
-    return {};
-  }
-  auto mapped = map_file(target, partial.get(), file.size_bytes, PROT_READ | PROT_WRITE);
-  MEMOPD_RETURN_IF_ERROR(mapped);
-  bulk_.fetch(file.ticket, {*mapped, (*mapped)->bytes()}, [self, &file](Expected<void> fetched) {
-    if (fetched) {
-      fetched = self->finish_file(file);
-    } else {
-      fetched = unexpected(fetched.error().code, "input file " + file.path + ": " + fetched.error().message);
-    }
-    if (fetched) {
-      self->next(self);
-    } else {
-      self->done_(std::move(fetched));
-    }
-  });
   return {};
-}
-
-Expected<void> FileFetcher::finish_file(const StagedFile& file) const {
-  const fs::path target = folder_ / file.path;
-  std::error_code failed;
-  fs::permissions(partial_of(target), static_cast<fs::perms>(file.mode & 0777), failed);
-  fs::rename(partial_of(target), target, failed);
-  return failed ? Expected<void>(unexpected(ErrorCode::io_error, target.string() + ": " + failed.message()))
-                : Expected<void>();
 }
 
 }  // namespace memopd

@@ -7,8 +7,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,31 +23,16 @@ namespace memopd {
 /// @error overloaded        more than kMaxStagedFiles
 [[nodiscard]] Expected<std::vector<std::filesystem::path>> list_inputs(std::span<const std::string> inputs);
 
-inline constexpr std::size_t kMaxStagedFiles = 2'000;  ///< their tickets fit one control frame
+inline constexpr std::size_t kMaxStagedFiles = 2'000;
 
 /// The head's half: publishes `files`. Reads each once, for its hash. The files must not change while `bulk` lives.
-/// @error io_error  a file cannot be read
+/// @error io_error    a file cannot be read
+/// @error overloaded  what the nodes are told of them does not fit one control frame
 [[nodiscard]] Expected<StageFiles> offer_files(std::span<const std::filesystem::path> files, Bulk& bulk);
 
-/// The node's half. Its callback `done` comes on a thread of `bulk`, once.
-class FileFetcher {
- public:
-  using Done = std::function<void(Expected<void>)>;
-
-  /// Fetches `request` into `folder`. @error (of done) those of Bulk::fetch and io_error, with the file's name
-  static void fetch(StageFiles request, std::filesystem::path folder, Bulk& bulk, Done done);
-
- private:
-  FileFetcher(StageFiles request, std::filesystem::path folder, Bulk& bulk, Done done);
-  void next(const std::shared_ptr<FileFetcher>& self);
-  Expected<void> begin_file(const StagedFile& file, const std::shared_ptr<FileFetcher>& self);
-  Expected<void> finish_file(const StagedFile& file) const;
-
-  const StageFiles request_;
-  const std::filesystem::path folder_;
-  Bulk& bulk_;
-  Done done_;
-  std::size_t next_ = 0;
-};
+/// The node's half: fetches every file of `request` into `folder`. Blocks; not on the socket thread.
+/// @error those of Bulk::fetch and io_error, with the file's name
+/// @error refused  a path that leaves `folder`
+Expected<void> fetch_files(const StageFiles& request, const std::filesystem::path& folder, Bulk& bulk);
 
 }  // namespace memopd

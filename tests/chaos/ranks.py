@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """Learner ranks in processes of their own learn what ranks in one process do. usage: ranks.py"""
 
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
-from chaos_run import ChaosError, Run, check, check_same
+from case_table import run_as_test
+from chaos_run import Run, check, check_same
 
 # Far: on a busy machine late is not dead.
 PATIENT = {"net.dead_after_ms": 20000, "net.lease_ms": 40000, "learner.num_ranks": 2, "checkpoint.every": 0}
@@ -21,19 +19,8 @@ def ranks(folder):
     names = {name for name in apart.seen.values() if name.startswith("learner")}
     check(names == {"learner/0", "learner/1"}, f"not two processes of learners but {sorted(names)}")
     check_same(apart, together)
-
-
-def main():
-    folder = Path(tempfile.mkdtemp(prefix="memopd-ranks-"))
-    try:
-        ranks(folder)
-    except ChaosError as error:
-        print(f"ranks: BROKEN: {error}\nruns are kept in {folder}\n0 passed, 1 failed")
-        return 1
-    shutil.rmtree(folder, ignore_errors=True)
-    print("ranks: two processes ended with the weights of one\n1 passed, 0 failed")
-    return 0
+    return "two processes ended with the weights of one"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_as_test("ranks", ranks))

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """One small run whose env and align_pack are killed: part of the ordinary tests. usage: smoke.py"""
 
-import shutil
 import signal
 import sys
-import tempfile
-from pathlib import Path
 
-from chaos_run import ChaosError, Run, check, check_same
+from case_table import run_as_test
+from chaos_run import Run, check, check_same
 
 
 # Far: on a busy machine late is not dead.
@@ -26,19 +24,8 @@ def smoke(folder):
     check(code == 0, f"exit code {code}: {run.last_words()}")
     check_same(run, undisturbed)
     check(len(run.events("process_ended")) == 2, f"not two deaths but {run.events('process_ended')}")
-
-
-def main():
-    folder = Path(tempfile.mkdtemp(prefix="memopd-smoke-"))
-    try:
-        smoke(folder)
-    except ChaosError as error:
-        print(f"smoke: BROKEN: {error}\nruns are kept in {folder}\n0 passed, 1 failed")
-        return 1
-    shutil.rmtree(folder, ignore_errors=True)
-    print("smoke: a run with two kills ended as the undisturbed one\n1 passed, 0 failed")
-    return 0
+    return "a run with two kills ended as the undisturbed one"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_as_test("smoke", smoke))

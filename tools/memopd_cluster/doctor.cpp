@@ -9,7 +9,6 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/config/validate.hpp"
 #include "tools/memopd_cluster/pair_probe.hpp"
 #include "tools/session/console.hpp"
 #include "tools/session/host_check.hpp"
@@ -168,7 +167,7 @@ nlohmann::ordered_json to_json(const std::map<std::string, HostAnswer>& answers,
 }
 
 Expected<Config> doctors_config(const DoctorArguments& arguments) {
-  auto config = arguments.config_path.empty() ? Expected<Config>(Config{})
+  auto config = arguments.config_path.empty() ? parse_config("", "--set", arguments.overrides)
                                               : load_config(arguments.config_path, arguments.overrides);
   MEMOPD_RETURN_IF_ERROR(config);
   if (!arguments.hosts.empty()) {

@@ -42,8 +42,7 @@ Expected<std::unique_ptr<Cluster>> make_session_cluster(const Config& config, co
   auto cluster = make_process_cluster(process_options(config, selection, nodes));
   MEMOPD_RETURN_IF_ERROR(cluster);
   MEMOPD_RETURN_IF_ERROR((*cluster)->wait_for_nodes(std::chrono::seconds(config.net.start_timeout_s)));
-  return cluster ? Expected<std::unique_ptr<Cluster>>(*std::move(cluster))
-                 : Expected<std::unique_ptr<Cluster>>(unexpected(cluster.error()));
+  return std::unique_ptr<Cluster>(*std::move(cluster));
 }
 
 }  // namespace

@@ -8,9 +8,12 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <span>
 
 #include "runtime/cluster/remote_shell.hpp"
 #include "runtime/telemetry/run_directory.hpp"
+#include "runtime/transport/sha256.hpp"
 #include "tools/session/host_commands.hpp"
 
 namespace memopd {
@@ -60,6 +63,18 @@ std::string copy_command(const PlannedNode& node, const std::string& folder) {
   return fmt::format("set -o pipefail; tar -chPf -{} --transform 's|^.*/||' {} |{}", transform, files, remote);
 }
 
+/// Below the home folder, where ssh starts. Named by what the program is: two builds of one commit with other changes differ.
+std::string cache_folder() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  Sha256 hash;
+  std::vector<char> block(1 << 20);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
+    hash.append(std::as_bytes(std::span(block).first(static_cast<std::size_t>(file.gcount()))));
+  }
+  const Sha256Digest digest = hash.finish();
+  return fmt::format(".cache/memopd/{}-{:02x}", build_id(), fmt::join(digest.begin(), digest.begin() + 8, ""));
+}
+
 }  // namespace
 
 std::map<std::string, std::string> loaded_libraries() {
@@ -69,8 +84,7 @@ std::map<std::string, std::string> loaded_libraries() {
 }
 
 Expected<void> push_program(std::vector<PlannedNode>& nodes, const std::map<std::string, HostAnswer>& answers) {
-  // Relative to the home folder, where ssh starts.
-  const std::string folder = ".cache/memopd/" + std::string(build_id());
+  const std::string folder = cache_folder();
   std::map<std::string, std::vector<std::string>> commands;
   for (PlannedNode& node : nodes) {
     if (!node.is_here() && answers.at(node.capacity.name).lacks_program) {

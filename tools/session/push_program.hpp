@@ -15,7 +15,7 @@ namespace memopd {
 /// names they are looked up by.
 [[nodiscard]] std::map<std::string, std::string> loaded_libraries();
 
-/// For each node whose answer says so: copies to ~/.cache/memopd/<build id> there, through ssh, as a whole or not at all, and
+/// For each node whose answer says so: copies to ~/.cache/memopd/<build id>-<hash> there, through ssh, as a whole or not at all, and
 /// makes the node use it. A copy that is there already is used as it is. Blocks; hosts in parallel.
 /// @error io_error  what the copy to each host said
 Expected<void> push_program(std::vector<PlannedNode>& nodes, const std::map<std::string, HostAnswer>& answers);

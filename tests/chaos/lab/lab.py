@@ -176,9 +176,6 @@ class Lab:
         cwd = options.pop("cwd", "/root")
         return subprocess.run(self.command(name, argv, cwd), **options)
 
-    def start_command(self, name, argv, cwd="/root", **options):
-        return subprocess.Popen(self.command(name, argv, cwd), **options)
-
     def copy_in(self, name, source, target):
         """A file or folder of this machine into the private file system of a host."""
         pack = subprocess.Popen(["tar", "-cf", "-", "-C", source if os.path.isdir(source) else os.path.dirname(source),
@@ -188,9 +185,6 @@ class Lab:
         pack.stdout.close()
         if pack.wait() != 0:
             raise RuntimeError(f"{source} could not be read")
-
-    def read(self, name, path):
-        return self.run(name, ["cat", path], check=True).stdout
 
     def pids(self, name):
         """Every process of a host but its own: process 1, its sshd and what listens there."""

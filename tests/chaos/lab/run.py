@@ -7,7 +7,6 @@ usage: run.py [--seed N] [--write] [CASE]...    (default: every case; --list nam
 laboratory here.
 """
 
-import argparse
 import random
 import shutil
 import sys
@@ -18,19 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import lab as laboratory  # noqa: E402
+from case_table import choose, write_table  # noqa: E402
 from chaos_run import ChaosError, Run, check  # noqa: E402
 from lab_cases import CASES  # noqa: E402
 from lab_run import give_inputs, make_lab  # noqa: E402
-
-README = Path(__file__).resolve().parents[1] / "README.md"
-BEGIN, END = "<!-- lab table -->", "<!-- end of lab table -->"
-
-
-def write_table(rows):
-    head, rest = README.read_text().split(BEGIN)
-    lines = ["", "| case | guarantee | observed |", "|---|---|---|"]
-    lines += [f"| {name} | {guarantee} | {observed} |" for name, guarantee, observed in rows]
-    README.write_text(head + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1])
 
 
 class Labs:
@@ -65,19 +55,7 @@ def run_case(labs, name, undisturbed, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--list", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.list:
-        print("\n".join(CASES))
-        return 0
-    for name in arguments.cases:
-        if name not in CASES:
-            print(f"lab: no case named {name!r}; --list names them", file=sys.stderr)
-            return 2
+    arguments = choose(__doc__, CASES)
     if reason := laboratory.missing():
         print(f"lab: skipped: {reason}")
         return 0
@@ -88,7 +66,7 @@ def main():
     print(f"undisturbed, on this host: {time.monotonic() - began:.0f} s, {undisturbed.weights()}", flush=True)
     rows, num_broken, labs = [], 0, Labs(folder)
     try:
-        for name in arguments.cases or CASES:
+        for name in arguments.cases:
             observed, is_broken = run_case(labs, name, undisturbed, arguments.seed)
             num_broken += is_broken
             rows.append((name, CASES[name].guarantee, observed))
@@ -96,7 +74,7 @@ def main():
     finally:
         labs.close()
     if arguments.write:
-        write_table(rows)
+        write_table(rows, "lab table")
     if num_broken == 0:
         shutil.rmtree(folder, ignore_errors=True)
     else:

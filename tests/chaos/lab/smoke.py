@@ -2,17 +2,15 @@
 """One small run over three hosts, one of which is cut off and another of whose processes is killed: part of the ordinary
 tests where a laboratory is possible. usage: smoke.py"""
 
-import shutil
 import signal
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import lab as laboratory  # noqa: E402
-from chaos_run import ChaosError, Run, check, check_same  # noqa: E402
+from case_table import run_as_test  # noqa: E402
+from chaos_run import Run, check, check_same  # noqa: E402
 from lab_run import LabRun, give_inputs, make_lab  # noqa: E402
 
 # Far, on a machine whose cores are shared; the cut host is declared dead all the same.
@@ -35,22 +33,14 @@ def smoke(folder):
         check_same(run, undisturbed)
         moved = sorted(e["fields"]["process"] for e in run.events("process_moved"))
         check(moved == sorted(there), f"moved: {moved}, were on h2: {there}")
+    return "three hosts, one kill, one cut: as undisturbed"
 
 
 def main():
     if reason := laboratory.missing():
         print(f"lab smoke: skipped: {reason}\n1 passed, 0 failed")
         return 0
-    folder = Path(tempfile.mkdtemp(prefix="memopd-lab-smoke-"))
-    began = time.monotonic()
-    try:
-        smoke(folder)
-    except (ChaosError, OSError, RuntimeError) as error:
-        print(f"lab smoke: BROKEN: {error}\nruns are kept in {folder}\n0 passed, 1 failed")
-        return 1
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"lab smoke: three hosts, one kill, one cut: as undisturbed, {time.monotonic() - began:.0f} s\n1 passed, 0 failed")
-    return 0
+    return run_as_test("lab smoke", smoke)
 
 
 if __name__ == "__main__":

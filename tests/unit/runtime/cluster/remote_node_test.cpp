@@ -201,6 +201,17 @@ TEST_CASE("a node that does not come is named with what its command said", "[clu
         "1 of 2 nodes are missing; agent of node there: exited with code 255; its last line: ssh: no route to there");
 }
 
+TEST_CASE("inputs that are not there keep a run from starting, and nothing of it is left", "[cluster][error]") {
+  ProcessClusterOptions options = nodes_elsewhere({"there"});
+  options.links.ipc_folder =
+      (std::filesystem::temp_directory_path() / ("memopd_none_" + std::to_string(getpid()))).string();
+  options.inputs = {"no_such_model"};
+  const auto cluster = make_process_cluster(options);
+  REQUIRE_FALSE(cluster);
+  CHECK_THAT(cluster.error().message, Catch::StartsWith("no_such_model: "));
+  CHECK_FALSE(std::filesystem::exists(options.links.ipc_folder));
+}
+
 TEST_CASE("a run needs a node on its launcher's host", "[cluster][error]") {
   ProcessClusterOptions options = nodes_elsewhere({"there"});
   options.nodes.erase(options.nodes.begin());

@@ -82,10 +82,8 @@ TEST_CASE("input files arrive under their own paths, whole, with their permissio
   CHECK(files->size() == 3);
   const auto offered = offer_files(*files, bulk);
   REQUIRE(offered);
-  std::optional<Expected<void>> done;
-  FileFetcher::fetch(*offered, hosts.root / "there", bulk, [&](Expected<void> result) { done = std::move(result); });
+  const auto done = fetch_files(*offered, hosts.root / "there", bulk);
   REQUIRE(done);
-  CHECK(*done);
   CHECK(hosts.read("there/model/deep/weights") == std::string(100'000, 'w'));
   CHECK(fs::exists(hosts.root / "there/model/empty"));
   CHECK(fs::status(hosts.root / "there/model/config.json").permissions() == fs::perms::owner_all);
@@ -98,11 +96,9 @@ TEST_CASE("a file that does not arrive is named, and does not appear", "[cluster
   const std::vector<std::string> inputs = {"model"};
   const auto offered = offer_files(*list_inputs(inputs), bulk);
   bulk.damaged = 2;
-  std::optional<Expected<void>> done;
-  FileFetcher::fetch(*offered, hosts.root / "there", bulk, [&](Expected<void> result) { done = std::move(result); });
-  REQUIRE(done);
-  REQUIRE_FALSE(*done);
-  CHECK(done->error().message == "input file model/deep/weights: other bytes than those of the ticket");
+  const auto done = fetch_files(*offered, hosts.root / "there", bulk);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().message == "input file model/deep/weights: other bytes than those of the ticket");
   CHECK_FALSE(fs::exists(hosts.root / "there/model/deep/weights"));
 }
 
@@ -118,11 +114,9 @@ TEST_CASE("only what lies below the working directory is given away, and nothing
   CHECK_THAT(message("model/../../there"), Catch::Contains("is not below the working directory"));
   CHECK_THAT(message("no_model"), Catch::Contains("no_model: "));
   MemoryBulk bulk;
-  std::optional<Expected<void>> done;
-  FileFetcher::fetch({{{"../outside", 0600, 0, {}}}}, hosts.root / "there", bulk,
-                     [&](Expected<void> result) { done = std::move(result); });
-  REQUIRE(done);
-  CHECK(done->error().code == ErrorCode::refused);
+  const auto done = fetch_files({{{"../outside", 0600, 0, {}}}}, hosts.root / "there", bulk);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().code == ErrorCode::refused);
   CHECK_FALSE(fs::exists(hosts.root / "outside"));
 }
 
