@@ -9,6 +9,7 @@
 #include "tools/bench/broadcast_bench.hpp"
 #include "tools/bench/deterministic_bench.hpp"
 #include "tools/bench/engine_bench.hpp"
+#include "tools/bench/opd_bench.hpp"
 #include "tools/bench/runtime_bench.hpp"
 #include "tools/bench/tokenizer_bench.hpp"
 #include "tools/memopd/commands.hpp"
@@ -68,6 +69,20 @@ int run_engine(const EngineBenchArguments& arguments) {
     return report_error(bench.error().message, kExitUsage);
   }
   std::printf("%s\n", (arguments.is_json ? to_json(*bench) : to_table(*bench)).c_str());
+  return kExitOk;
+}
+
+struct OpdBenchArguments {
+  OpdBenchOptions options;
+  bool is_json = false;
+};
+
+int run_opd(const OpdBenchArguments& arguments) {
+  auto rows = bench_opd(arguments.options);
+  if (!rows) {
+    return report_error(rows.error().message, kExitUsage);
+  }
+  std::printf("%s\n", (arguments.is_json ? to_json(*rows) : to_table(*rows)).c_str());
   return kExitOk;
 }
 
@@ -203,6 +218,23 @@ void add_engine(CLI::App& bench, const ChooseCommand& choose) {
   choose(engine, [arguments] { return run_engine(*arguments); });
 }
 
+void add_opd(CLI::App& bench, const ChooseCommand& choose) {
+  auto arguments = std::make_shared<OpdBenchArguments>();
+  OpdBenchOptions& options = arguments->options;
+  CLI::App* opd =
+      bench.add_subcommand("opd", "The fused head and its divergences, beside tensor operations with autograd");
+  opd->add_flag("--json", arguments->is_json, "Print the rows as JSON");
+  opd->add_option("--vocab", options.vocab_size, "Rows of both heads")->capture_default_str();
+  opd->add_option("--student-width", options.student_width, "Columns of the student's head")->capture_default_str();
+  opd->add_option("--teacher-width", options.teacher_width, "Columns of the teacher's head")->capture_default_str();
+  opd->add_option("--rows", options.num_rows, "Response rows")->capture_default_str();
+  opd->add_option("--chunk-rows", options.chunk_rows, "As opd.chunk_rows")->capture_default_str();
+  opd->add_option("--repetitions", options.num_repetitions, "Timed repetitions")->capture_default_str();
+  opd->add_option("--threads", options.num_threads, "Threads of one operation, both sides")->capture_default_str();
+  opd->footer("Example: memopd bench opd --json");
+  choose(opd, [arguments] { return run_opd(*arguments); });
+}
+
 void add_tokenizer(CLI::App& bench, const ChooseCommand& choose) {
   auto arguments = std::make_shared<TokenizerBenchArguments>();
   CLI::App* tokenizer = bench.add_subcommand("tokenizer", "MB/s on one thread, ours and the package tokenizers");
@@ -229,6 +261,7 @@ void add_bench_commands(CLI::App& app, const ChooseCommand& choose) {
   add_alignpack(*bench, choose);
   add_deterministic(*bench, choose);
   add_engine(*bench, choose);
+  add_opd(*bench, choose);
   add_tokenizer(*bench, choose);
   add_runtime(*bench, choose);
   add_broadcast(*bench, choose);
